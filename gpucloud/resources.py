@@ -300,6 +300,7 @@ class Order:
     reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
     cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
     needs one for that. ``box_identity`` names a role that the box itself is given, on itself alone.
+    ``volumes`` are disks to attach, for clouds that attach them in the create call.
     """
 
     key: str
@@ -326,6 +327,7 @@ class Order:
     deadline: datetime | None = None
     ttl_role: str | None = None
     box_identity: str | None = None
+    volumes: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

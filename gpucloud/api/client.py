@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -201,6 +202,11 @@ class Client:
         order = order_named(sort)
         demand = spec.demand(max_age=max_age, include_hidden=include_hidden)
         market = self.catalog.market_for(demand)
+        if spec.volumes:
+            from gpucloud.planning.volume_choice import places_of, usable_volumes
+
+            volumes = usable_volumes(self.journal, self.owner, spec, self._session.now())
+            demand = replace(demand, volumes=places_of(volumes))
         return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
 
     def estimate(
@@ -1128,8 +1134,10 @@ class Client:
 
     def _read_volume(self, volume: JournalBox) -> Volume:
         from gpucloud.api.volume import Volume
+        from gpucloud.planning.volume_choice import holder_of
 
-        return Volume.read(volume, self.billing_of, self._session.now())
+        holder = holder_of(self.journal, volume)
+        return Volume.read(volume, holder, self.billing_of, self._session.now())
 
     def _read(self, box: JournalBox) -> Box:
         from gpucloud.api.box import Box

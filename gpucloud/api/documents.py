@@ -83,6 +83,7 @@ class VolumeDocument(TypedDict):
         state: ``planned``, ``provisioning``, ``ready``, ``deleting``, ``deleted`` or ``failed``.
         zone: ``null`` if its cloud has no zones for disks.
         keep_s: how many seconds it is kept after its last use.
+        attached_to: the name of the box that uses it; ``null`` if none does.
         used_at: when it was last attached or detached; ``null`` if it never was.
         expires_at: when it is unwanted, and is deleted.
         overdue: whether it lives past that.
@@ -100,6 +101,7 @@ class VolumeDocument(TypedDict):
     zone: str | None
     size_gib: int | None
     keep_s: Number
+    attached_to: str | None
     created_at: Time
     used_at: Time | None
     expires_at: Time | None

@@ -31,6 +31,7 @@ class Volume:
         id: unique for ever.
         zone: ``None`` if its cloud has no zones for disks.
         keep: how long it is kept after its last use.
+        attached_to: the name of the box that uses it; ``None`` if none does.
         used_at: when it was last attached or detached; ``None`` if it never was.
         expires_at: when it is unwanted, and ``sweep`` or the next changing call deletes it.
         overdue: whether it lives past that.
@@ -47,6 +48,7 @@ class Volume:
     zone: str | None
     size_gib: int | None
     keep: timedelta
+    attached_to: str | None
     created_at: datetime
     used_at: datetime | None
     expires_at: datetime | None
@@ -56,8 +58,10 @@ class Volume:
     cost_so_far: Money | None
 
     @classmethod
-    def read(cls, volume: JournalBox, billing_of: BillingOf, now: datetime) -> Volume:
-        """A volume from the journal's record, at a moment."""
+    def read(
+        cls, volume: JournalBox, holder: JournalBox | None, billing_of: BillingOf, now: datetime
+    ) -> Volume:
+        """A volume from the journal's record, at a moment; ``holder`` is the box that uses it."""
         place, known = volume.place, volume.volume
         cost = cost_so_far(volume, now, billing_of)
         return cls(
@@ -70,10 +74,14 @@ class Volume:
             zone=place.zone if place else None,
             size_gib=volume.wanted.disk_gib,
             keep=timedelta(seconds=known.keep_s) if known else KEEP,
+            attached_to=holder.name if holder else None,
             created_at=volume.created_at,
             used_at=known.used_at if known else None,
             expires_at=volume.expires_at,
-            overdue=volume.state not in OVER and volume.expires_at is not None and volume.expires_at < now,
+            overdue=holder is None
+            and volume.state not in OVER
+            and volume.expires_at is not None
+            and volume.expires_at < now,
             ended_at=volume.ended_at,
             per_hour=per_hour(volume, billing_of).disk,
             cost_so_far=cost.amount if cost else None,
@@ -96,6 +104,7 @@ class Volume:
             "zone": self.zone,
             "size_gib": self.size_gib,
             "keep_s": self.keep.total_seconds(),
+            "attached_to": self.attached_to,
             "created_at": rfc3339(self.created_at),
             "used_at": rfc3339(self.used_at) if self.used_at else None,
             "expires_at": rfc3339(self.expires_at) if self.expires_at else None,

@@ -14,6 +14,7 @@ from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
+from gpucloud.planning.volume_choice import holder_of
 from gpucloud.planning.volume_plan import plan_volume
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -47,6 +48,12 @@ def create(
 
 def delete(context: Context, volume: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
     """See :meth:`gpucloud.Client.delete_volume`."""
+    holder = holder_of(context.journal, volume)
+    if holder is not None:
+        raise UsageError(
+            f"volume {volume.name!r} is attached to box {holder.name!r}",
+            hint=f"delete the box before: gpucloud down {holder.name}",
+        )
     if volume.state not in OVER:
         with context.tasks.asking():
             agreed = confirm()

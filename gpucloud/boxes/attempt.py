@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from gpucloud.boxes.attachments import chosen_at, disk_of, note_use
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.ends import ensure_end
@@ -28,10 +29,12 @@ from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Pr
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key
+from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import (
     End,
     Machine,
     Order,
+    Ref,
     Search,
     State,
     Tags,
@@ -69,6 +72,7 @@ class Terms:
         rates: the amounts of other currencies for one USD, for spot bids.
         attended: whether the box ends with the process that launches it, as the only living one of its run.
         expires_at: ``None`` only with ``--ttl none``.
+        volumes: those that may be used, held by this process.
     """
 
     box: str
@@ -89,6 +93,7 @@ class Terms:
     box_identity: str | None = None
     attended: bool = False
     spec: Data = field(default_factory=dict[str, Any])
+    volumes: Sequence[UsableVolume] = ()
 
 
 def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
@@ -97,6 +102,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     cloud = context.clouds.usable(candidate.cloud)
     account = context.tasks.run(cloud.account)
     boot = terms.boots[candidate.key]
+    volumes = chosen_at(terms.volumes, candidate.cloud, candidate.region, candidate.zone)
     order = _order(
         box,
         terms,
@@ -105,11 +111,14 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
         number,
         allow_from=tuple(terms.allow_from),
         user_data=boot.user_data,
+        volumes=tuple(disk_of(context, each.volume) for each in volumes),
     )
     intent = f"{box.op}.{number}"
     context.journal.write(box, _intended(intent, order, candidate, terms, boot))
     context.tell("network", candidate.place)
     request = prepare(context, box, cloud, order, partial(cloud.prepare, order))
+    for each in volumes:
+        note_use(context, each.volume, box)
     context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
     context.emit(_started(candidate))
     with about(price=Money(amount=candidate.price, currency=candidate.currency).document()):
@@ -158,6 +167,7 @@ def _order(
     *,
     allow_from: tuple[str, ...],
     user_data: bytes,
+    volumes: tuple[Ref, ...],
 ) -> Order:
     return Order(
         key=token_for(
@@ -192,6 +202,7 @@ def _order(
         deadline=terms.expires_at,
         ttl_role=terms.ttl_role,
         box_identity=terms.box_identity,
+        volumes=volumes,
     )
 
 

@@ -145,7 +145,9 @@ def show_volumes(output: Output, volumes: Sequence[Volume]) -> None:
 
 
 def state_text(volume: Volume) -> str:
-    """The state of a volume, and what needs attention."""
+    """The state of a volume: which box uses it, and what needs attention."""
+    if volume.attached_to:
+        return f"used by {volume.attached_to}"
     return f"{volume.state} (overdue)" if volume.overdue else str(volume.state)
 
 

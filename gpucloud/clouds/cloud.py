@@ -210,6 +210,11 @@ class Cloud:
         source = self._volumes
         return self._create("create the volume", partial(source.create_volume, request), before)
 
+    def attach(self, disk: Ref, machine: Ref, number: int) -> Sequence[str]:
+        """Attaches a disk to a machine; returns the paths at which its guest may show the device."""
+        source = self._volumes
+        return self._call(f"attach disk {disk.id}", lambda: source.attach(disk, machine, number))
+
     @property
     def _volumes(self) -> HoldsVolumes:
         """The provider as one that holds volumes.

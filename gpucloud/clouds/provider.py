@@ -508,6 +508,16 @@ class HoldsVolumes(Protocol):
         """The billable call, with tags and encryption. The same request yields the same disk."""
         ...
 
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:
+        """Attaches a disk to a machine that runs; fine if it is attached to this one already.
+
+        The disk outlives the machine. ``number`` is that of the disk among those of the machine, from 0.
+        Returns the paths at which the guest may show its device.
+
+        Raises the SDK's error if it is attached to another machine.
+        """
+        ...
+
 
 @runtime_checkable
 class Echo(Protocol):

@@ -53,6 +53,7 @@ def remains(context: Context, boxes: Iterable[Box]) -> list[Box]:
         box
         for box in boxes
         if context.may_take(box.lease)
+        and not box.is_in_use
         and (box.is_remains or (box.expires_at is not None and box.expires_at < now))
     ]
 

@@ -124,7 +124,7 @@ def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Rea
     """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
     if box.state in OVER:
         return Reason.REMAINS
-    if not free:
+    if not free or box.is_in_use:
         return None
     if box.is_remains:
         return Reason.REMAINS

@@ -131,6 +131,11 @@ class Box:
         return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
 
     @property
+    def is_in_use(self) -> bool:
+        """Whether it is a volume that a box holds, as far as the journal was told: it is not past its end."""
+        return self.volume is not None and bool(self.volume.holder)
+
+    @property
     def is_halting(self) -> bool:
         """Whether it is what a ``stop`` or ``start`` left, if nobody is working on it: it is then stopped."""
         return self.state in HALTING

@@ -52,6 +52,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ecs", "RunInstances"): Repeat.TOKEN,
     ("vpc", "CreateVSwitch"): Repeat.TOKEN,
     ("vpc", "CreateVpc"): Repeat.TOKEN,
+    ("ecs", "AttachDisk"): Repeat.BY_NAME,
     ("ecs", "AuthorizeSecurityGroup"): Repeat.BY_NAME,
     ("ecs", "DeleteDisk"): Repeat.BY_NAME,
     ("ecs", "DeleteInstances"): Repeat.BY_NAME,

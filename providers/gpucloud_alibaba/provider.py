@@ -202,6 +202,11 @@ class AlibabaProvider:
         """Creates the disk; the cloud recognises a repeated call by its token."""
         return volumes.create(request, self.clients)
 
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
+        """Attaches the disk."""
+        self._refuse_foreign(disk)
+        return volumes.attach(disk, machine.id, self.clients)
+
     # --- abilities
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:

@@ -5,10 +5,10 @@ Sources: ECS API reference, CreateDisk and AttachDisk; ECS user guide, "ESSDs", 
 
 from __future__ import annotations
 
-from gpucloud.resources import Request, Resource, ResourceKind, State, Tags, VolumeOrder
-from gpucloud_alibaba.clients import Clients
+from gpucloud.resources import Ref, Request, Resource, ResourceKind, State, Tags, VolumeOrder
+from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
-from gpucloud_alibaba.errors import named, reading
+from gpucloud_alibaba.errors import code_of, named, reading
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.prices import DISK_CATEGORY
 
@@ -45,3 +45,27 @@ def create(request: Request, clients: Clients) -> Resource:
         size_gib=call["Size"],
         zone=call["ZoneId"],
     )
+
+
+def attach(disk: Ref, instance_id: str, clients: Clients) -> list[str]:
+    """Attaches a disk, which outlives the instance; returns the link that udev makes to it.
+
+    A disk's serial number is its id without ``d-`` (ECS user guide, "Query the serial number of a disk").
+    """
+    asked = ecs_models().AttachDiskRequest(
+        instance_id=instance_id, disk_id=disk.id, delete_with_instance=False
+    )
+    try:
+        clients.ecs(disk.region).attach_disk(asked)
+    except Exception as error:
+        if code_of(error) != "IncorrectDiskStatus" or not _is_attached(disk, instance_id, clients):
+            raise
+    return [f"/dev/disk/by-id/virtio-{disk.id.removeprefix('d-')}"]
+
+
+def _is_attached(disk: Ref, instance_id: str, clients: Clients) -> bool:
+    """Whether an earlier try has attached it."""
+    asked = ecs_models().DescribeDisksRequest(region_id=disk.region, instance_id=instance_id)
+    body = clients.ecs(disk.region).describe_disks(asked).body
+    with reading("DescribeDisks"):
+        return any(each.disk_id == disk.id for each in listed(body.disks.disk))

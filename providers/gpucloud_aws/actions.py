@@ -48,6 +48,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "CreateVolume"): Repeat.TOKEN,
     ("ec2", "RunInstances"): Repeat.TOKEN,
     ("scheduler", "CreateSchedule"): Repeat.TOKEN,
+    ("ec2", "AttachVolume"): Repeat.BY_NAME,
     ("ec2", "AuthorizeSecurityGroupIngress"): Repeat.BY_NAME,
     ("ec2", "CancelSpotInstanceRequests"): Repeat.BY_NAME,
     ("ec2", "CreateSecurityGroup"): Repeat.BY_NAME,

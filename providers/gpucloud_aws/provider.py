@@ -211,6 +211,11 @@ class AwsProvider:
         region = request["region"]
         return volumes.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
 
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:
+        """Attaches the volume."""
+        self._refuse_foreign(disk)
+        return volumes.attach(disk.id, machine.id, number, self.clients.ec2_once(disk.region))
+
     # --- abilities
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:

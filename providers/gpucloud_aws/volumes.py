@@ -13,13 +13,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpucloud.resources import Request, Resource, ResourceKind, VolumeOrder
-from gpucloud_aws.errors import reading
+from gpucloud_aws.errors import code_of, reading
 from gpucloud_aws.find import resource_of
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
 
 SIZES_GIB = (1, 64 * 1024)
+DEVICES = "fghijklmnop"
+"""The letters that are recommended for EBS volumes: EC2 User Guide, "Device names for volumes"."""
 
 
 def request_of(order: VolumeOrder) -> Request:
@@ -55,3 +57,23 @@ def create(request: Request, ec2: EC2Client, zone_id: Callable[[str], str]) -> R
             region=request["region"],
             zone_id=zone_id,
         )
+
+
+def attach(disk_id: str, instance_id: str, number: int, ec2: EC2Client) -> list[str]:
+    """Attaches a volume; returns the link that udev makes to its NVMe device, and older types' device."""
+    letter = DEVICES[number]
+    try:
+        ec2.attach_volume(VolumeId=disk_id, InstanceId=instance_id, Device=f"/dev/sd{letter}")
+    except Exception as error:
+        if code_of(error) != "VolumeInUse" or not _is_attached(disk_id, instance_id, ec2):
+            raise
+    by_id = f"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{disk_id.replace('-', '')}"
+    return [by_id, f"/dev/xvd{letter}"]
+
+
+def _is_attached(disk_id: str, instance_id: str, ec2: EC2Client) -> bool:
+    """Whether an earlier try has attached it."""
+    shown = ec2.describe_volumes(VolumeIds=[disk_id])["Volumes"]
+    return any(
+        each.get("InstanceId") == instance_id for volume in shown for each in volume.get("Attachments", [])
+    )

@@ -204,6 +204,10 @@ class AzureProvider:
         """Puts the disk, recognised by its name when repeated."""
         return volumes.create(request, self.clients)
 
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
+        """The PUT of the machine has attached it."""
+        return volumes.devices(number)
+
     # --- abilities
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:

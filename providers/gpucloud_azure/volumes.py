@@ -6,6 +6,9 @@ A disk in the resource group of a box would be deleted with the box. Sources: az
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from gpucloud.clouds.provider import Record
 from gpucloud.resources import Ref, Request, Resource, ResourceKind, VolumeOrder
 from gpucloud_azure.clients import Clients
@@ -64,3 +67,21 @@ def create(request: Request, clients: Clients) -> Resource:
     if disk is None:
         raise MalformedAnswerError("the answer to the PUT of a disk is no disk")
     return disk
+
+
+def data_disks(disks: Sequence[Ref]) -> list[dict[str, Any]]:
+    """The part of a machine's PUT that attaches disks, which outlive the machine."""
+    return [
+        {
+            "lun": number,
+            "createOption": "Attach",
+            "deleteOption": "Detach",
+            "managedDisk": {"id": disk.id},
+        }
+        for number, disk in enumerate(disks)
+    ]
+
+
+def devices(number: int) -> list[str]:
+    """The links that Azure's udev rules make to a data disk: those of SCSI sizes, and of NVMe sizes."""
+    return [f"/dev/disk/azure/scsi1/lun{number}", f"/dev/disk/azure/data/by-lun/{number}"]

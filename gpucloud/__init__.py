@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Proposal, Ran, Recovered, Searched, Swept
+    from gpucloud.api.volume import Volume
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
     from gpucloud.clouds.profile import Profile
@@ -72,6 +73,7 @@ _MODULES = {
     "gpucloud.api.client": "Client",
     "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
+    "gpucloud.api.volume": "Volume",
     "gpucloud.checkup": "Checked",
     "gpucloud.clouds.audit": "AuditRecord",
     "gpucloud.clouds.profile": "Profile",
@@ -175,6 +177,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Tokens",
     "Transfer",
     "UsageError",
+    "Volume",
     "Warned",
     "Workload",
 ]

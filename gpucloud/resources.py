@@ -64,6 +64,9 @@ def rfc3339(moment: datetime) -> str:
 
 
 EXPIRES_TAG = f"{TAG_PREFIX}expires"
+VOLUME_TAG = f"{TAG_PREFIX}volume"
+RETAIN_TAG = f"{TAG_PREFIX}retain"
+"""Marks what is wanted until its deadline, also where no journal knows it: data that outlives boxes."""
 
 OWNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """What an owner's id may look like: it travels in tags, policies and file names."""
@@ -72,11 +75,15 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/=+%-]{0,127}")
 BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """What a box's id may look like: it travels in tags, paths and the arguments of programs."""
 
+VOLUME_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+"""What a volume may be called: as a box."""
+
 _GRAMMAR: Mapping[str, re.Pattern[str]] = {
     "owner": OWNER_ID,
     "box": BOX_ID,
     "op": re.compile(rf"(?:{BOX_ID.pattern})?"),
     "run": re.compile(rf"(?:{RUN_ID.pattern})?"),
+    "volume": re.compile(rf"(?:{VOLUME_NAME.pattern})?"),
     "expires": re.compile(r"none|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII),
 }
 _SHOWN_CHARACTERS = 60
@@ -94,7 +101,8 @@ def expires_text(expires_at: datetime | None) -> str:
 class Tags:
     """The five tags of every billable resource, the same on every cloud.
 
-    ``expires`` has the form of :func:`expires_text`.
+    ``expires`` has the form of :func:`expires_text`. ``volume`` is the name of a volume, and empty for what
+    belongs to a box; ``retain`` tells that only the deadline makes the resource unwanted.
 
     Raises:
         ValueError: a value is none that gpucloud writes; says which.
@@ -105,6 +113,8 @@ class Tags:
     op: str
     run: str
     expires: str
+    volume: str = ""
+    retain: bool = False
 
     def __post_init__(self) -> None:
         """Refuses what gpucloud never writes: ids become paths, arguments and names of hosts."""
@@ -124,12 +134,14 @@ class Tags:
 
     def as_dict(self) -> dict[str, str]:
         """The tags as the clouds hold them, keys with the prefix ``gpucloud:``."""
+        further = {VOLUME_TAG: self.volume, RETAIN_TAG: "true" if self.retain else ""}
         return {
             f"{TAG_PREFIX}owner": self.owner,
             f"{TAG_PREFIX}box": self.box,
             f"{TAG_PREFIX}op": self.op,
             f"{TAG_PREFIX}run": self.run,
             EXPIRES_TAG: self.expires,
+            **{name: value for name, value in further.items() if value},
         }
 
     @classmethod
@@ -145,7 +157,7 @@ class Tags:
             return None
         values = {name: shown.get(name, "") for name in _GRAMMAR}
         try:
-            return cls(**{**values, "expires": values["expires"] or "none"})
+            return cls(**{**values, "expires": values["expires"] or "none"}, retain=RETAIN_TAG in tags)
         except ValueError as error:
             return BadTags(shown=shown, wrong=str(error))
 
@@ -182,7 +194,8 @@ class Resource:
     """One resource as its cloud shows it now.
 
     ``tags`` is ``None`` if the resource has none of gpucloud's tags. ``created_at`` is ``None`` where the
-    cloud does not say; so is ``size_gib``, of a disk.
+    cloud does not say; so is ``size_gib``, of a disk. ``zone`` is in the market's own terms (AWS: AZ id), and
+    empty for what is in no zone, or is not a machine or a disk.
     """
 
     ref: Ref
@@ -190,19 +203,19 @@ class Resource:
     tags: Tags | BadTags | None
     created_at: datetime | None = None
     size_gib: int | None = None
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine(Resource):
     """One instance as its cloud shows it now.
 
-    ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``zone`` is in the market's own terms
-    (AWS: AZ id). ``reason`` is the cloud's own word for why it ended; ``ended_itself`` tells that its guest
-    powered it off or its own end came, ``preempted`` that the cloud took it back.
-    ``parts`` are satellites that the cloud made with it and that are ours to account for (its root disk,
-    its interface), known once it runs. ``billed`` is whether the cloud bills its compute as it is now: what
-    is switched off is billed on one cloud and not on another. ``ended_at`` is since when it is not billed;
-    ``None`` while it is, and where the cloud does not say.
+    ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``reason`` is the cloud's own word for
+    why it ended; ``ended_itself`` tells that its guest powered it off or its own end came, ``preempted`` that
+    the cloud took it back. ``parts`` are satellites that the cloud made with it and that are ours to account
+    for (its root disk, its interface), known once it runs. ``billed`` is whether the cloud bills its compute
+    as it is now: what is switched off is billed on one cloud and not on another. ``ended_at`` is since when
+    it is not billed; ``None`` while it is, and where the cloud does not say.
     """
 
     zone: str
@@ -287,6 +300,7 @@ class Order:
     reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
     cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
     needs one for that. ``box_identity`` names a role that the box itself is given, on itself alone.
+    ``volumes`` are disks to attach, for clouds that attach them in the create call.
     """
 
     key: str
@@ -313,6 +327,23 @@ class Order:
     deadline: datetime | None = None
     ttl_role: str | None = None
     box_identity: str | None = None
+    volumes: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeOrder:
+    """An encrypted disk that is to outlive boxes; the fields are those of an :class:`Order`.
+
+    ``zone`` is empty for a cloud whose disks need none.
+    """
+
+    key: str
+    name: str
+    account: str
+    region: str
+    zone: str
+    size_gib: int
+    tags: Tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

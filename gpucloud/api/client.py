@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from gpucloud.api.session import Session
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import UsageError
+from gpucloud.journal.lifecycle import Kind
 from gpucloud.runtime.events import Sink, ignore
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept
+    from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
+    from gpucloud.planning.volume_plan import VolumePlan
     from gpucloud.runs.job import Write
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.spec.model import Spec
@@ -199,6 +203,11 @@ class Client:
         order = order_named(sort)
         demand = spec.demand(max_age=max_age, include_hidden=include_hidden)
         market = self.catalog.market_for(demand)
+        if spec.volumes:
+            from gpucloud.planning.volume_choice import places_of, usable_volumes
+
+            volumes = usable_volumes(self.journal, self.owner, spec, self._session.now())
+            demand = replace(demand, volumes=places_of(volumes))
         return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
 
     def estimate(
@@ -760,6 +769,91 @@ class Client:
         with self._session.operation() as context:
             return down(self, context, names, run_id, confirm)
 
+    # --- volumes
+
+    def create_volume(
+        self,
+        name: str,
+        *,
+        size_gib: int,
+        near: str | None = None,
+        cloud: str | None = None,
+        region: str | None = None,
+        zone: str | None = None,
+        keep: timedelta | None = None,
+        confirm: Callable[[VolumePlan], bool] | None = None,
+    ) -> Volume:
+        """Creates an encrypted disk that outlives boxes, in the place of the cheapest machine that fits.
+
+        Args:
+            name: its name, unique among the living boxes and volumes.
+            size_gib: its size.
+            near: a GPU, as in a spec; by default, any.
+            cloud: the cloud; by default, any.
+            region: the region; by default, any.
+            zone: the zone; by default, any.
+            keep: how long it is kept after its last use; by default, 30 days.
+            confirm: is called before anything is bought; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: a value is not possible, no place is given, or ``confirm`` returned ``False``.
+            NoOfferError: nothing matches.
+            CloudError: the cloud refused; nothing is left.
+            OwedError: something may still be billed.
+        """
+        from gpucloud.api.volumes import create
+        from gpucloud.planning.volume_plan import KEEP
+        from gpucloud.spec.file import load_spec
+
+        if not (near or region or zone):
+            raise UsageError("a volume needs a place", hint="add --near GPU, --region NAME or --zone NAME")
+        places = {"clouds": [cloud], "regions": [region], "zones": [zone]}
+        given = {field: values for field, values in places.items() if values[0]}
+        spec = load_spec(None, {"name": name, "gpu": near, **given})
+        market = self.catalog.market_for(spec.demand())
+        with self._session.operation() as context:
+            made = create(
+                context,
+                market,
+                spec,
+                name=name,
+                size_gib=size_gib,
+                keep=KEEP if keep is None else keep,
+                confirm=confirm,
+            )
+        return self._read_volume(made)
+
+    def volumes(self, *, over: bool = False) -> list[Volume]:
+        """The owner's volumes in the journal, oldest first; ``over`` adds deleted and failed ones."""
+        found = self.journal.boxes(owner=self.owner, over=over, kind=Kind.VOLUME)
+        return [self._read_volume(volume) for volume in found]
+
+    def volume(self, name: str) -> Volume:
+        """The living volume with this name or id; otherwise the newest one that has ended.
+
+        Raises:
+            UsageError: there is none.
+        """
+        return self._read_volume(self._find(name, Kind.VOLUME))
+
+    def delete_volume(self, name: str, *, confirm: Callable[[Volume], bool] | None = None) -> Volume:
+        """Deletes a volume with its data; returns when its cloud confirms that nothing billable is left.
+
+        Args:
+            name: its name or id.
+            confirm: is called before anything is deleted; by default, nothing is confirmed.
+
+        Raises:
+            OwedError: it may still be billed; the next call that changes anything continues.
+            UsageError: there is none, or ``confirm`` returned ``False``.
+        """
+        from gpucloud.api.volumes import delete
+
+        found = self._find(name, Kind.VOLUME)
+        with self._session.operation() as context:
+            ended = delete(context, found, lambda: confirm is None or confirm(self._read_volume(found)))
+        return self._read_volume(ended)
+
     # --- a box's nodes
 
     def exec(
@@ -1069,18 +1163,25 @@ class Client:
         from gpucloud.journal.lifecycle import id_time
 
         if box is not None and id_time(box) is None:
-            box = self._find(box).id
+            box = self._find(box, None).id
         return calls_on_record(self.state, box=box, since=since, most=most)
 
     def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> list[JournalBox]:
-        """The boxes of a run or all, with those that have ended; those of other owners on request."""
-        boxes = self.journal.boxes(owner=None if all_owners else self.owner, over=True)
+        """The boxes of a run, or all with the volumes, also ended ones; those of other owners on request."""
+        boxes = self.journal.boxes(owner=None if all_owners else self.owner, over=True, kind=None)
         return [box for box in boxes if run_id is None or box.run_id == run_id]
 
-    def _find(self, name: str) -> JournalBox:
+    def _find(self, name: str, kind: Kind | None = Kind.BOX) -> JournalBox:
         from gpucloud.boxes.connection import find_box
 
-        return find_box(self.journal, self.owner, name)
+        return find_box(self.journal, self.owner, name, kind)
+
+    def _read_volume(self, volume: JournalBox) -> Volume:
+        from gpucloud.api.volume import Volume
+        from gpucloud.planning.volume_choice import holder_of
+
+        holder = holder_of(self.journal, volume)
+        return Volume.read(volume, holder, self.billing_of, self._session.now())
 
     def _read(self, box: JournalBox) -> Box:
         from gpucloud.api.box import Box

@@ -74,6 +74,43 @@ class GuardDocument(TypedDict):
     health: dict[str, str]
 
 
+class VolumeDocument(TypedDict):
+    """One volume: a disk that outlives boxes.
+
+    Attributes:
+        name: unique among the owner's living volumes and boxes.
+        id: unique for ever.
+        state: ``planned``, ``provisioning``, ``ready``, ``deleting``, ``deleted`` or ``failed``.
+        zone: ``null`` if its cloud has no zones for disks.
+        keep_s: how many seconds it is kept after its last use.
+        attached_to: the name of the box that uses it; ``null`` if none does.
+        used_at: when it was last attached or detached; ``null`` if it never was.
+        expires_at: when it is unwanted, and is deleted.
+        overdue: whether it lives past that.
+        ended_at: when it was found deleted.
+        per_hour: the present spending; ``null`` if its price is unknown.
+        cost_so_far: ``null`` if its price is unknown.
+    """
+
+    name: str
+    id: str
+    owner: str
+    state: str
+    cloud: str | None
+    region: str | None
+    zone: str | None
+    size_gib: int | None
+    keep_s: Number
+    attached_to: str | None
+    created_at: Time
+    used_at: Time | None
+    expires_at: Time | None
+    overdue: bool
+    ended_at: Time | None
+    per_hour: MoneyDocument | None
+    cost_so_far: MoneyDocument | None
+
+
 class BoxDocument(TypedDict):
     """One box: what a user launched.
 

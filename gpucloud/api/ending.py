@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box
 from gpucloud.api.results import Ended, Searched
+from gpucloud.boxes.attachments import free_unused
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.connection import find_box
 from gpucloud.boxes.kept_logs import keep_logs
@@ -50,6 +51,7 @@ def down(
     if context.tasks.signum is None:
         keep_logs(context, _reachable(context, living))
     ended = end_all(context, boxes, troubles)
+    free_unused(context)
     owed = merged(troubles)
     if owed is None and context.tasks.signum is None:
         settle_first(context)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
+from gpucloud.boxes.attachments import chosen_at, disk_of, note_use
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
-from gpucloud.boxes.ends import ensure_end, note_timers
-from gpucloud.boxes.owed import owed_error, owed_refs
-from gpucloud.boxes.resolution import adopt
+from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
+from gpucloud.boxes.ends import ensure_end
 from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
@@ -22,26 +21,21 @@ from gpucloud.errors import (
     CloudError,
     ErrorClass,
     GpucloudError,
-    InterruptedBySignal,
-    OutcomeUnknownError,
     PriceError,
     Scope,
 )
-from gpucloud.journal.errors import StaleWriterError
-from gpucloud.journal.events import Hashed, Intended, Made, Making, Resolved, StateChanged, named
+from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
 from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key
+from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import (
     End,
     Machine,
     Order,
     Ref,
-    Request,
-    ResourceKind,
     Search,
-    SearchResult,
     State,
     Tags,
     cloud_name,
@@ -55,10 +49,6 @@ from gpucloud.runtime.events import AttemptStarted, MachinesCreated
 from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud_pricing.values import Money
 
-PREPARE_TIMEOUT_S = 120.0
-CREATE_TIMEOUT_S = 180.0
-IN_FLIGHT_S = 20.0
-"""How long a call under way may take after a signal: most of the one minute is kept for the deletion."""
 START_TIMEOUT_S = 600.0
 
 
@@ -82,6 +72,7 @@ class Terms:
         rates: the amounts of other currencies for one USD, for spot bids.
         attended: whether the box ends with the process that launches it, as the only living one of its run.
         expires_at: ``None`` only with ``--ttl none``.
+        volumes: those that may be used, held by this process.
     """
 
     box: str
@@ -102,6 +93,7 @@ class Terms:
     box_identity: str | None = None
     attended: bool = False
     spec: Data = field(default_factory=dict[str, Any])
+    volumes: Sequence[UsableVolume] = ()
 
 
 def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
@@ -110,6 +102,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     cloud = context.clouds.usable(candidate.cloud)
     account = context.tasks.run(cloud.account)
     boot = terms.boots[candidate.key]
+    volumes = chosen_at(terms.volumes, candidate.cloud, candidate.region, candidate.zone)
     order = _order(
         box,
         terms,
@@ -118,15 +111,26 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
         number,
         allow_from=tuple(terms.allow_from),
         user_data=boot.user_data,
+        volumes=tuple(disk_of(context, each.volume) for each in volumes),
     )
     intent = f"{box.op}.{number}"
     context.journal.write(box, _intended(intent, order, candidate, terms, boot))
     context.tell("network", candidate.place)
-    request = _prepare(context, box, cloud, order)
+    request = prepare(context, box, cloud, order, partial(cloud.prepare, order))
+    for each in volumes:
+        note_use(context, each.volume, box)
     context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
     context.emit(_started(candidate))
     with about(price=Money(amount=candidate.price, currency=candidate.currency).document()):
-        machines = _create(context, box, cloud, order, intent=intent, request=request)
+        machines = create(
+            context,
+            box,
+            cloud,
+            order,
+            intent=intent,
+            call=lambda before: cloud.create(request, before=before)[0],
+            look=lambda: _look(cloud, order),
+        )
     bought = replace(candidate, zone=candidate.zone or machines[0].zone)
     asked = begin_check(context, terms.prices, bought)
     looks = _begin_looks(context, cloud, machines)
@@ -154,20 +158,6 @@ def _started(candidate: Candidate) -> AttemptStarted:
     )
 
 
-def _prepare(context: Context, box: Box, cloud: Cloud, order: Order) -> Request:
-    recorder = _Recorder(context, box, order, cloud.name)
-    call = context.tasks.start(lambda: cloud.prepare(order, recorder))
-    try:
-        request: Request = context.tasks.wait(call, PREPARE_TIMEOUT_S)
-    except InterruptedBySignal:
-        with context.tasks.finishing(), suppress(CloudError, TimedOutError):
-            context.tasks.wait(call, IN_FLIGHT_S)
-        raise
-    except TimedOutError as error:
-        raise cloud.late(f"the network in {order.region} was not ready in time ({error})") from error
-    return request
-
-
 def _order(
     box: Box,
     terms: Terms,
@@ -177,6 +167,7 @@ def _order(
     *,
     allow_from: tuple[str, ...],
     user_data: bytes,
+    volumes: tuple[Ref, ...],
 ) -> Order:
     return Order(
         key=token_for(
@@ -211,6 +202,7 @@ def _order(
         deadline=terms.expires_at,
         ttl_role=terms.ttl_role,
         box_identity=terms.box_identity,
+        volumes=volumes,
     )
 
 
@@ -255,111 +247,9 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorder:
-    """Journals each resource that ``prepare`` creates, before and after the call."""
-
-    context: Context
-    box: Box
-    order: Order
-    cloud: str
-
-    def making(self, kind: ResourceKind, name: str, /) -> None:
-        """Journals a resource that is about to be created."""
-        ref = Ref(cloud=self.cloud, account=self.order.account, region=self.order.region, kind=kind, id="")
-        self.context.journal.write(self.box, Making(resource=named(ref, name)))
-
-    def made(self, ref: Ref, /) -> None:
-        """Journals the id of a resource that was created."""
-        self.context.journal.write(self.box, Made(resource=named(ref, self.order.name)))
-
-    def armed(self, timers: Sequence[str], /) -> None:
-        """Journals timers that were set, by this or an earlier try of the attempt."""
-        known = self.context.journal.box(self.box.id).timers
-        note_timers(self.context, self.box, (*known, *timers))
-
-
-def _create(
-    context: Context, box: Box, cloud: Cloud, order: Order, *, intent: str, request: Request
-) -> Sequence[Machine]:
-    """Makes the billable call and journals its outcome, also when it is interrupted."""
-    # A process that was paused may resume long after another one has taken its box.
-    still_held = partial(context.journal.check, box)
-    call = context.tasks.start(lambda: cloud.create(request, before=still_held))
-    try:
-        machines, _ = context.tasks.wait(call, CREATE_TIMEOUT_S)
-    except OutcomeUnknownError as error:
-        machines = _look(context, cloud, order, error)
-        if not machines:
-            if error.error_class is ErrorClass.BAD_PARAM:
-                # The cloud rejected the request itself and lists nothing: check once more later.
-                _resolve(context, box, intent, "watched")
-            raise
-    except CloudError as error:
-        _resolve_refused(context, box, intent, error)
-        raise
-    except TimedOutError as error:
-        raise OutcomeUnknownError(
-            f"{cloud.name}: the create call was not answered ({error})",
-            error_class=ErrorClass.SERVER,
-            cloud=cloud.name,
-        ) from error
-    except InterruptedBySignal:
-        # The result of the call under way must be known before it can be deleted.
-        with context.tasks.finishing():
-            try:
-                late, _ = context.tasks.wait(call, IN_FLIGHT_S)
-                _adopt(context, box, cloud, intent, late, name=order.name)
-            except (OutcomeUnknownError, TimedOutError):
-                pass  # the intent stays open, and is resolved when the box is taken down
-            except CloudError as error:
-                _resolve_refused(context, box, intent, error)
-        raise
-    _adopt(context, box, cloud, intent, machines, name=order.name)
-    return list(machines)
-
-
-def _adopt(
-    context: Context, box: Box, cloud: Cloud, intent: str, machines: Sequence[Machine], *, name: str
-) -> None:
-    """Journals the machines that the create call made; deletes them if the box was taken over meanwhile.
-
-    Raises:
-        StaleWriterError: the box was taken over, and the deletion of the machines was requested.
-        OwedError: the box was taken over, and the deletion could not be requested.
-    """
-    try:
-        adopt(context, box, intent, machines, name=name)
-    except StaleWriterError as stale:
-        ids = ", ".join(short_id(machine.ref.id) for machine in machines)
-        context.tell("down", f"{stale.message}; deleting {ids}")
-        with context.tasks.finishing():
-            try:
-                for machine in machines:
-                    context.tasks.run(partial(cloud.delete, machine.ref), CREATE_TIMEOUT_S)
-            except (CloudError, TimedOutError) as error:
-                said = error if isinstance(error, CloudError) else None
-                raise owed_error(box, owed_refs(box, [each.ref for each in machines]), said) from stale
-        raise
-
-
-def _resolve_refused(context: Context, box: Box, intent: str, error: CloudError) -> None:
-    """A refusal proves that its own call created nothing, not that an earlier unanswered call did."""
-    _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
-
-
-def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", "watched"]) -> None:
-    context.journal.write(box, Resolved(intent=intent, status=status))
-
-
-def _look(context: Context, cloud: Cloud, order: Order, cause: CloudError) -> Sequence[Machine]:
-    """Checks whether a create call without a clear answer created machines after all."""
-    context.tell("create", f"no clear answer ({cause.code}); checking whether the instance exists")
-    search = Search(token=order.key, regions=(order.region,))
-    try:
-        found: SearchResult = context.tasks.run(lambda: cloud.find(search))
-    except CloudError:
-        return []
+def _look(cloud: Cloud, order: Order) -> Sequence[Machine]:
+    """The machines of a create call without a clear answer; none unless all of them are there."""
+    found = cloud.find(Search(token=order.key, regions=(order.region,)))
     machines = [resource for resource in found.resources if isinstance(resource, Machine)]
     return machines if len(machines) == order.nodes else []
 

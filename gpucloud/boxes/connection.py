@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpucloud.boxes.bring_up import targets
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.journal.lifecycle import OVER, BoxState, Kind
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
@@ -14,21 +15,36 @@ from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing.likeness import most_like
 
+LISTED: Mapping[Kind, str] = {Kind.BOX: "gpucloud list", Kind.VOLUME: "gpucloud volume list"}
+"""The commands that list the holdings of a kind."""
 
-def find_box(journal: Journal, owner: str, name: str) -> Box:
-    """The living box with this name or id; otherwise the newest one that has ended.
+
+def find_box(journal: Journal, owner: str, name: str, kind: Kind | None = Kind.BOX) -> Box:
+    """The living box, or other holding, with this name or id; otherwise the newest one that has ended.
+
+    Args:
+        journal: the journal.
+        owner: whose.
+        name: the name or id.
+        kind: the kind of holding; ``None`` for any.
 
     Raises:
         UsageError: there is none; the message names the nearest.
     """
-    found = journal.named(owner, name)
+    named = journal.named(owner, name)
+    found = [box for box in named if kind in {None, box.kind}]
     living = [box for box in found if box.ended_at is None]
     if found:
         return (living or found)[-1]
-    near = most_like(name, [box.name for box in journal.boxes(owner=owner)])
+    if named:
+        raise UsageError(
+            f"{name!r} is a {named[-1].kind}, not a {kind}", hint=f"see it: {LISTED[named[-1].kind]}"
+        )
+    near = most_like(name, [box.name for box in journal.boxes(owner=owner, kind=kind)])
+    kind = kind or Kind.BOX
     raise UsageError(
-        f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
-        hint="see your boxes: gpucloud list",
+        f"there is no {kind} named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+        hint=f"see your {'boxes' if kind is Kind.BOX else 'volumes'}: {LISTED[kind]}",
     )
 
 

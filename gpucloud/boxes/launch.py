@@ -302,12 +302,12 @@ def check_name(context: Context, name: str) -> None:
     Raises:
         UsageError: the name is taken.
     """
-    for box in context.journal.boxes(owner=context.owner):
+    for box in context.journal.boxes(owner=context.owner, kind=None):
         if box.name != name:
             continue
-        hint = f"choose another --name, or delete it: gpucloud down {name}"
+        hint = f"choose another name, or delete it: {box.removal}"
         unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
         if box.state is BoxState.DELETING and unknown:
             until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
             hint = f"its interrupted launch may still appear until {rfc3339(until)}: choose another --name"
-        raise UsageError(f"a box named {name!r} exists already ({box.state})", hint=hint)
+        raise UsageError(f"a {box.kind} named {name!r} exists already ({box.state})", hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpucloud.errors import CloudError, GpucloudError, OwedError
-from gpucloud.journal.lifecycle import Owed
+from gpucloud.journal.lifecycle import Kind, Owed
 from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
@@ -31,10 +31,10 @@ def owed(context: Context, box: Box) -> list[Owed]:
                 cloud=intent.cloud,
                 account=intent.account,
                 region=intent.region,
-                kind=ResourceKind.INSTANCE,
+                kind=ResourceKind.INSTANCE if box.kind is Kind.BOX else ResourceKind.DISK,
                 id="",
             )
-            name = f"the instance of {intent.token}, if it was created"
+            name = f"the {ref.kind} of {intent.token}, if it was created"
             left.append(Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=box.currency))
     return left
 
@@ -51,10 +51,10 @@ def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> O
     said = f"; {cause.message}" if cause else ""
     names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
     error = OwedError(
-        f"box {box.name!r} may still be billed: {names}{said}",
+        f"{box.kind} {box.name!r} may still be billed: {names}{said}",
         hint="repeat the command below until it reports that nothing is left",
         left=[dict(item.as_dict()) for item in left],
-        owed_command=f"gpucloud down {box.name} --yes",
+        owed_command=box.removal,
     )
     if isinstance(cause, CloudError):
         error.cloud, error.code, error.request_id = cause.cloud, cause.code, cause.request_id

@@ -9,6 +9,7 @@ from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
+from gpucloud.boxes.attachments import attach_all, holding, mount_all
 from gpucloud.boxes.attempt import Boot, Terms
 from gpucloud.boxes.bring_up import UnfitError, bring_up, hand_over, targets
 from gpucloud.boxes.ceiling import Agreement
@@ -25,6 +26,7 @@ from gpucloud.journal.records import Box
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.plan import Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
+from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
@@ -128,10 +130,23 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
         SetupFailedError: its set-up failed, and it is kept.
         GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
+    with holding(context, wanted.spec) as volumes:
+        return _provision(_purchase(context, market, deal, wanted, echo, volumes=volumes))
+
+
+def _purchase(
+    context: Context,
+    market: Market,
+    deal: Deal,
+    wanted: Wanted,
+    echo: Call | None,
+    *,
+    volumes: Sequence[UsableVolume],
+) -> _Purchase:
     assert context.state is not None  # noqa: S101  (who buys has a state folder)
     spec, attempts = wanted.spec, deal.plan.attempts
     box_id = new_id("b-", context.clock(), context.randomness(10))
-    purchase = _Purchase(
+    return _Purchase(
         context=context,
         market=market,
         deal=deal,
@@ -140,10 +155,15 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
         name=spec.name or generated_name(attempts[0].gpu_model, context.randomness(4)),
         keys=key_folder(context.state, box_id),
         allow_from=_allowed(context, spec, echo),
+        volumes=volumes,
     )
-    keys, nodes = purchase.keys, spec.nodes
+
+
+def _provision(purchase: _Purchase) -> Box:
+    context, box_id = purchase.context, purchase.box_id
+    keys, nodes = purchase.keys, purchase.wanted.spec.nodes
     try:
-        box = launch(context, purchase.terms(), attempts)
+        box = launch(context, purchase.terms(), purchase.deal.plan.attempts)
     except BaseException:
         forget(keys, box_id, nodes=nodes)
         raise
@@ -161,13 +181,16 @@ def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     """Brings up the machines of a box, or once others in their place, and sets the box up."""
     keys, wanted, attempts = purchase.keys, purchase.wanted, purchase.deal.plan.attempts
     try:
+        attached = attach_all(context, box, purchase.volumes)
         measured = bring_up(context, box, keys)
     except UnfitError as error:  # replaced once: a second unfit machine is no accident
         forget(keys, box.id, nodes=wanted.spec.nodes)  # the next machine has host keys of its own
         box = replace_machines(context, box, purchase.terms(), attempts, error.message)
+        attached = attach_all(context, box, purchase.volumes)
         measured = bring_up(context, box, keys)
     keep_hosts(context)
     nodes = targets(box, keys, context.proxy_command)
+    mount_all(context, nodes[0], attached)
     store_environment(context, nodes, wanted.environment)
     set_up(context, nodes, wanted.spec)
     return hand_over(context, box, keys, Facts(measured=measured))
@@ -208,6 +231,7 @@ class _Purchase:
     name: str
     keys: Path
     allow_from: Sequence[str]
+    volumes: Sequence[UsableVolume]
 
     def terms(self) -> Terms:
         """The terms of the attempts, with keys that no machine has used."""
@@ -239,6 +263,7 @@ class _Purchase:
             box_identity=spec.box_identity,
             attended=self.wanted.attended,
             spec=dict(self.deal.plan.spec),
+            volumes=self.volumes,
         )
 
     def _boots(self, keys: BoxKeys) -> dict[Key, Boot]:

@@ -9,9 +9,9 @@ from functools import partial
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Gone, Made, Resolved, named
 from gpucloud.journal.facts import Facts, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Kind, Phase, Seen, reconcile
 from gpucloud.journal.records import Box, Intent, ResourceRow
-from gpucloud.resources import Machine, Resource, Search, SearchResult, State
+from gpucloud.resources import Machine, Resource, ResourceKind, Search, SearchResult, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 
@@ -21,14 +21,14 @@ def resolve_intents(
 ) -> None:
     """Journals what create calls without an answer created, or that they created nothing."""
     for intent in intents:
-        machines = _machines_of(context, cloud, intent, found)
+        made = _made_by(context, box, cloud, intent, found)
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
-        if machines:
-            ended = all(machine.state is State.GONE for machine in machines)
+        if made:
+            ended = all(each.state is State.GONE for each in made)
             seen = Seen.TERMINAL if ended else Seen.THERE
         match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, box, intent.at)):
             case Action.ADOPT:
-                adopt(context, box, intent.id, machines, name=intent.name)
+                adopt(context, box, intent.id, made, name=intent.name)
             case Action.CLOSE:
                 context.journal.write(box, Resolved(intent=intent.id, status="closed"))
             case _:
@@ -47,6 +47,14 @@ def resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], fou
             context.journal.write(box, Gone(resource=named(row.ref, row.name)))
 
 
+def _made_by(
+    context: Context, box: Box, cloud: Cloud, intent: Intent, found: SearchResult
+) -> Sequence[Resource]:
+    if box.kind is Kind.BOX:
+        return _machines_of(context, cloud, intent, found)
+    return [resource for resource in found.resources if resource.ref.kind is ResourceKind.DISK]
+
+
 def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchResult) -> list[Machine]:
     of_intent = Search(op=intent.op)
     machines = [t for t in found.resources if isinstance(t, Machine) and of_intent.admits(t.tags)]
@@ -58,19 +66,21 @@ def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchRe
     return [resource for resource in by_token.resources if isinstance(resource, Machine)]
 
 
-def adopt(context: Context, box: Box, intent: str, machines: Sequence[Machine], *, name: str) -> None:
+def adopt(context: Context, box: Box, intent: str, made: Sequence[Resource], *, name: str) -> None:
     """Journals what a create call created: ids first, in one transaction, before any waiting.
 
     Raises:
-        StaleWriterError: the box was taken over; whoever has it will not know of these machines for a while.
+        StaleWriterError: the box was taken over; whoever has it will not know of what was made for a while.
     """
-    started = [machine.created_at for machine in machines if machine.created_at]
+    started = [each.created_at for each in made if each.created_at]
+    machines = [each for each in made if isinstance(each, Machine)]
+    parts = [part for machine in machines for part in machine.parts]
     resolved = Resolved(
         intent=intent,
         status="made",
         started_at=min(started) if started else context.clock(),
-        resources=tuple(named(ref, name) for machine in machines for ref in (machine.ref, *machine.parts)),
-        facts=Facts(nodes=tuple(map(node_of, machines)), zone=machines[0].zone or None),
+        resources=tuple(named(ref, name) for ref in (*(each.ref for each in made), *parts)),
+        facts=Facts(nodes=tuple(map(node_of, machines)) if machines else None, zone=made[0].zone or None),
     )
     context.journal.write(box, resolved)
 

@@ -70,6 +70,7 @@ COMMANDS: dict[str, Entry] = {
     "start": Entry("gpucloud.cli.start:start", "Start a stopped box at today's price.", BOXES),
     "move": Entry("gpucloud.cli.move:move", "Launch a box elsewhere with the files of this one.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Delete boxes; wait until nothing is billed.", BOXES),
+    "volume": Entry("gpucloud.cli.volume:COMMANDS", "Create and delete disks that outlive boxes.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
@@ -207,7 +208,7 @@ def bind(function: Function) -> Function:
 
     def command(ctx: typer.Context, **values: Any) -> int | None:
         switches = _merge(ctx.ensure_object(Switches), {name: values.pop(name) for name in common})
-        app = start(switches, ctx.info_name or "")
+        app = start(switches, ctx.command_path.partition(" ")[2])
         return function(**dict.fromkeys(receivers, app), **values)
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

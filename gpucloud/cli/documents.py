@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from gpucloud.api.documents import BoxDocument
+from gpucloud.api.documents import BoxDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
@@ -56,6 +56,18 @@ class StopDocument(TypedDict):
     """The box that is stopped; ``expires_at`` is when it is deleted."""
 
     box: BoxDocument
+
+
+class VolumeAnswerDocument(TypedDict):
+    """One volume."""
+
+    volume: VolumeDocument
+
+
+class VolumesDocument(TypedDict):
+    """The volumes of the journal."""
+
+    volumes: list[VolumeDocument]
 
 
 class StartDocument(TypedDict):
@@ -703,5 +715,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "sweep": SweepDocument,
     "sync": SyncDocument,
     "version": VersionDocument,
+    "volume": VolumeAnswerDocument,
+    "volumes": VolumesDocument,
 }
 """The fields of each document besides ``schema``; a union where its commands answer in several forms."""

@@ -41,6 +41,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "start": ("start trainer", "start trainer --ttl 8h --max-price 1.20 --yes"),
     "move": ("move trainer --to azure", "move trainer --to us-west-2 --path results --yes"),
     "down": ("down trainer", "down --all --yes"),
+    "volume": ("volume list", "volume create data --size 500 --near A100:8"),
+    "volume create": (
+        "volume create data --size 500 --near A100:8",
+        "volume create data --size 100 --cloud aws --region us-east-1 --keep 90d --yes",
+    ),
+    "volume list": ("volume list", "volume list --all --json"),
+    "volume show": ("volume show data", "volume show data --json"),
+    "volume delete": ("volume delete data", "volume delete data --yes"),
     "run": (
         "run --gpu T4 --ttl 1h -- pytest -m gpu",
         "run --gpu A100 --spot --sync . --fetch model.pt -- python train.py",

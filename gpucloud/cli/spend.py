@@ -19,6 +19,7 @@ from gpucloud.costs.grouping import KEYS, TAG, Group, grouped, read_keys, unknow
 from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import PARTS, Charge, Spend
 from gpucloud.errors import UsageError
+from gpucloud.journal.lifecycle import Kind
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
@@ -154,8 +155,10 @@ def _show(app: App, spent: Spend) -> None:
         where = f"{box.place.cloud} {box.place.region}" if box.place else None
         parts = [_part_text(found, part) for part in PARTS]
         times = (time_text(found[0].start), duration_text(found[-1].end - found[0].start))
-        kind, paid = (box.offer.instance_type, box.offer.purchase) if box.offer else (None, "?")
-        table.append((box.name, *times, where, kind, paid_cell(paid), *parts))
+        offer = box.offer
+        bought = offer.instance_type if offer else None if box.kind is Kind.BOX else str(box.kind)
+        paid = paid_cell(offer.purchase if offer else "?") if box.kind is Kind.BOX else None
+        table.append((box.name, *times, where, bought, paid, *parts))
     names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", *(part.upper() for part in PARTS))
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*table, strict=True), strict=True))
     show_table(app.output, columns, right=("FOR", *names[-3:]), optional=("PAID AS", "TYPE", "FROM"))
@@ -194,9 +197,11 @@ def _sums_text(totals: Sequence[Money]) -> str:
     return " and ".join(format_money(total.amount, total.currency) for total in totals if total.amount)
 
 
-def _part_text(found: Sequence[Charge], part: str) -> str:
-    """What one part has cost in all months; ``?`` where that is not known."""
+def _part_text(found: Sequence[Charge], part: str) -> str | None:
+    """What one part has cost in all months; ``?`` where that is not known, ``None`` without such a part."""
     of_part = [charge for charge in found if charge.part == part]
+    if not of_part:
+        return None
     amounts = [charge.amount for charge in of_part]
     if None in amounts:
         return "?"

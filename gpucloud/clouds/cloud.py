@@ -30,6 +30,7 @@ from gpucloud.clouds.provider import (
     Echo,
     EndsFromOutside,
     ForgetsEnded,
+    HoldsVolumes,
     IdentitySource,
     ImageSource,
     Ingress,
@@ -70,6 +71,7 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
+    VolumeOrder,
 )
 from gpucloud_pricing.demand import Purchase
 
@@ -159,31 +161,71 @@ class Cloud:
                 try had no answer.
             OutcomeUnknownError: the machines may have been created.
         """
+        return self._create("create the instance", partial(self.provider.create, request), before)
+
+    def _create(self, what: str, call: Callable[[], T], before: Callable[[], None]) -> tuple[T, bool]:
+        """A billable call; as :meth:`create`."""
         deadline = self.monotonic() + self.backoff.budget_s
         attempt, unknown = 0, False
         while True:
             before()
             try:
-                return self.provider.create(request), unknown
+                return call(), unknown
             except Exception as error:
                 verdict = self._verdict(error)
                 rule = RULES[verdict.error_class]
                 log.info("create: %s (%s)", verdict.code, verdict.error_class)
                 if (rule.definite or not verdict.sent) and not isinstance(error, BegunError):
-                    failure = self._error("create the instance", verdict)
+                    failure = self._error(what, verdict)
                     failure.earlier_unknown = unknown
                     if rule.definite:
                         raise failure from error
                 else:
                     unknown = True
-                    failure = self._unknown(verdict)
+                    failure = self._unknown(what, verdict)
                 delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
                 if rule.next is not Next.AGAIN or self.monotonic() + delay_s > deadline:
                     if unknown and not isinstance(failure, OutcomeUnknownError):
-                        failure = self._unknown(verdict)
+                        failure = self._unknown(what, verdict)
                     raise failure from error
                 self.sleep(delay_s)
                 attempt += 1
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size of a volume.
+
+        Raises:
+            UsageError: this cloud holds no volumes.
+        """
+        return self._volumes.volume_sizes_gib
+
+    def prepare_volume(self, order: VolumeOrder, record: Record) -> Request:
+        """Creates what a volume needs besides itself; by name, so it may be repeated."""
+        source = self._volumes
+        return self._call("prepare the volume", lambda: source.prepare_volume(order, record))
+
+    def create_volume(self, request: Request, *, before: Callable[[], None]) -> tuple[Resource, bool]:
+        """The billable call of a volume; otherwise as :meth:`create`."""
+        source = self._volumes
+        return self._create("create the volume", partial(source.create_volume, request), before)
+
+    def attach(self, disk: Ref, machine: Ref, number: int) -> Sequence[str]:
+        """Attaches a disk to a machine; returns the paths at which its guest may show the device."""
+        source = self._volumes
+        return self._call(f"attach disk {disk.id}", lambda: source.attach(disk, machine, number))
+
+    @property
+    def _volumes(self) -> HoldsVolumes:
+        """The provider as one that holds volumes.
+
+        Raises:
+            UsageError: it does not.
+        """
+        source = self.provider
+        if not isinstance(source, HoldsVolumes):
+            raise UsageError(f"{self.name} holds no volumes", hint="choose another --cloud")
+        return source
 
     def ensure_end(
         self,
@@ -448,8 +490,8 @@ class Cloud:
             raise error
         return verdict
 
-    def _unknown(self, verdict: Verdict) -> OutcomeUnknownError:
-        return OutcomeUnknownError(**self._words("create the instance", verdict))
+    def _unknown(self, what: str, verdict: Verdict) -> OutcomeUnknownError:
+        return OutcomeUnknownError(**self._words(what, verdict))
 
     def _error(self, what: str, verdict: Verdict) -> CloudError:
         return CloudError(**self._words(what, verdict))

@@ -34,6 +34,7 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
+    VolumeOrder,
 )
 from gpucloud_pricing.demand import Purchase
 
@@ -486,6 +487,34 @@ class CanStop(Protocol):
         """Starts a stopped machine, or raises the SDK's error, also if there is no capacity.
 
         A machine that runs is left as it is.
+        """
+        ...
+
+
+@runtime_checkable
+class HoldsVolumes(Protocol):
+    """Clouds where a disk can be made by itself, and be attached to one machine after another."""
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size of a volume."""
+        ...
+
+    def prepare_volume(self, order: VolumeOrder, record: Record, /) -> Request:
+        """Creates what a volume needs besides itself, nothing billable; otherwise as ``prepare`` of a box."""
+        ...
+
+    def create_volume(self, request: Request, /) -> Resource:
+        """The billable call, with tags and encryption. The same request yields the same disk."""
+        ...
+
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:
+        """Attaches a disk to a machine that runs; fine if it is attached to this one already.
+
+        The disk outlives the machine. ``number`` is that of the disk among those of the machine, from 0.
+        Returns the paths at which the guest may show its device.
+
+        Raises the SDK's error if it is attached to another machine.
         """
         ...
 

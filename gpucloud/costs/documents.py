@@ -311,9 +311,14 @@ class ChargeDocument(_Period):
 
 
 class BoxSpendDocument(TypedDict):
-    """What one box has cost: its charges, oldest first."""
+    """What one box or volume has cost: its charges, oldest first.
+
+    Attributes:
+        kind: ``box`` or ``volume``.
+    """
 
     name: str
+    kind: str
     id: str
     run_id: str | None
     state: str

@@ -127,6 +127,7 @@ class BoxSpend:
         box, place, offer = self.box, self.box.place, self.box.offer
         return {
             "name": box.name,
+            "kind": str(box.kind),
             "id": box.id,
             "run_id": box.run_id,
             "state": str(box.state),

@@ -135,8 +135,8 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
 
 
 def strangers(context: Context, survey: Survey) -> Sequence[Resource]:
-    """The billed resources that belong to no living box of this journal."""
-    living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
+    """The billed resources that belong to no living box or volume of this journal."""
+    living = {box.id: box for box in context.journal.boxes(owner=context.owner, kind=None)}
     found: list[Resource] = []
     for resource in survey.resources:
         box = living.get(resource.tags.box) if isinstance(resource.tags, Tags) else None

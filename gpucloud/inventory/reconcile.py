@@ -53,6 +53,7 @@ def remains(context: Context, boxes: Iterable[Box]) -> list[Box]:
         box
         for box in boxes
         if context.may_take(box.lease)
+        and not box.is_in_use
         and (box.is_remains or (box.expires_at is not None and box.expires_at < now))
     ]
 
@@ -102,7 +103,7 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
 
 def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     """The work that is due, by clouds; a launch that died may have tried several."""
-    living = {box.id: box for box in context.journal.boxes(owner=context.owner)}
+    living = {box.id: box for box in context.journal.boxes(owner=context.owner, kind=None)}
     resources, intents = context.journal.resources(), context.journal.intents(unresolved=True)
     clouds: dict[str, set[str]] = defaultdict(set)
     for box in living.values():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from gpucloud.boxes.ends import ensure_end
 from gpucloud.costs.resource_prices import compute_price, listed_prices
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.inventory.discovery import Survey, begin, by_box, finish
 from gpucloud.journal.events import named
-from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
+from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, Volume, Wanted, node_of
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Kind, id_time
 from gpucloud.journal.records import Box
-from gpucloud.resources import End, Machine, Resource, Search, State, Tags, box_name
+from gpucloud.planning.volume_plan import KEEP
+from gpucloud.resources import End, Machine, Resource, ResourceKind, Search, State, Tags, box_name
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud_pricing import Market
@@ -40,7 +42,7 @@ def adopt_found(
             if box is None:
                 continue
             adopted.append(box)
-            if state is BoxState.READY:
+            if state is BoxState.READY and box.kind is Kind.BOX:
                 _arm_end(context, box, resources)
     return adopted, troubles
 
@@ -102,14 +104,16 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
     Returns:
         The box; ``None`` if it is in the journal already.
     """
-    tags = resources[0].tags
-    assert isinstance(tags, Tags)  # noqa: S101  (who calls has grouped them by it)
+    tags = _tags(resources)
     machines = [resource for resource in resources if isinstance(resource, Machine)]
     born = [resource.created_at for resource in machines or resources if resource.created_at]
     refs = dict.fromkeys(
         [t.ref for t in resources] + [part for machine in machines for part in machine.parts]
     )
-    name = next(filter(None, (box_name(machine.name) for machine in machines)), None)
+    name = tags.volume or next(filter(None, (box_name(machine.name) for machine in machines)), None)
+    facts = (
+        _volume_facts(context, resources, market) if tags.volume else _facts(resources[0], machines, market)
+    )
     return context.journal.recover_box(
         id=tags.box,
         name=name or f"found-{tags.box[-NAME_DIGITS:].lower()}",
@@ -117,8 +121,9 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
         state=state,
         created_at=min(born, default=id_time(tags.box) or context.clock()),
         expires_at=tags.ends_at,
-        facts=_facts(resources[0], machines, market),
+        facts=facts,
         resources=[named(ref) for ref in refs],
+        kind=Kind.VOLUME if tags.volume else Kind.BOX,
     )
 
 
@@ -130,18 +135,33 @@ def age_of(resources: Sequence[Resource], now: datetime) -> timedelta | None:
     return None if born is None else now - born
 
 
+def is_retained(resources: Sequence[Resource], now: datetime) -> bool:
+    """Whether something that is in no journal is wanted until its deadline: a stopped box, or a volume."""
+    state = state_of(resources, now)
+    return state is BoxState.STOPPED or (state is BoxState.READY and _tags(resources).retain)
+
+
+def _tags(resources: Sequence[Resource]) -> Tags:
+    tags = resources[0].tags
+    assert isinstance(tags, Tags)  # noqa: S101  (who calls has grouped them by it)
+    return tags
+
+
 def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
     """The state of a box that is not in the journal, by its resources.
 
     Returns:
-        ``ready`` if one of its machines lives, ``stopped`` if all are stopped, ``deleting`` for remains and
-        past its deadline; ``None`` while the cloud's list of machines may only lag behind.
+        ``ready`` if one of its machines lives, and for a volume; ``stopped`` if all machines are stopped;
+        ``deleting`` for remains and past its deadline; ``None`` while the cloud's list of machines may only
+        lag behind.
     """
     tags, age = resources[0].tags, age_of(resources, now)
     end = tags.ends_at if isinstance(tags, Tags) else None
     if end is not None and end < now:
         return BoxState.DELETING
     machines = [resource for resource in resources if isinstance(resource, Machine)]
+    if not machines and isinstance(tags, Tags) and tags.retain:
+        return BoxState.READY
     if machines:
         stopped = all(machine.state is State.STOPPED and not machine.billed for machine in machines)
         return BoxState.STOPPED if stopped else BoxState.READY
@@ -164,6 +184,21 @@ def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Fact
         else Price(amount=price.amount, currency=price.currency, as_of=price.as_of, source=price.source),
         listed=listed_prices(market, ref.cloud, ref.region, None, price.currency if price else None),
         nodes=tuple(node_of(machine) for machine in machines if machine.state is not State.GONE),
+        recovered=True,
+    )
+
+
+def _volume_facts(context: Context, resources: Sequence[Resource], market: Market) -> Facts:
+    """What the cloud tells of a volume; lists do not show the size and the zone on every cloud."""
+    shown = next((each for each in resources if each.ref.kind is ResourceKind.DISK), resources[0])
+    ref = shown.ref
+    if ref.kind is ResourceKind.DISK:
+        shown = context.tasks.run(partial(context.clouds.usable(ref.cloud).get, ref)) or shown
+    return Facts(
+        place=Place(cloud=ref.cloud, account=ref.account, region=ref.region, zone=shown.zone or None),
+        wanted=Wanted(spec={}, disk_gib=shown.size_gib),
+        listed=listed_prices(market, ref.cloud, ref.region, shown.size_gib, None),
+        volume=Volume(keep_s=KEEP.total_seconds(), mounted=True),  # it may hold data
         recovered=True,
     )
 

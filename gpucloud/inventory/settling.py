@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucloud.boxes.attachments import free_unused
 from gpucloud.errors import OwedError
 from gpucloud.inventory.reconcile import settle
 from gpucloud.runtime.context import Context
@@ -12,6 +13,7 @@ MOST_TROUBLES = 3
 
 def settle_first(context: Context) -> None:
     """Finishes what earlier commands left, within a budget of seconds; warns of the rest."""
+    free_unused(context)
     troubles = settle(context)
     for trouble in troubles[:MOST_TROUBLES]:
         prefix = "Still owed" if isinstance(trouble, OwedError) else "No answer"

@@ -17,7 +17,7 @@ from gpucloud.boxes.teardown import end_resources, take_down
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
 from gpucloud.inventory.reconcile import catch_up
-from gpucloud.inventory.recover import adopt_box, age_of, state_of
+from gpucloud.inventory.recover import adopt_box, age_of, is_retained
 from gpucloud.journal.events import Made, named
 from gpucloud.journal.lifecycle import HANDED_OVER, LAUNCHING, OVER, BoxState, Lease
 from gpucloud.journal.records import Box
@@ -97,7 +97,7 @@ def judge(
     for (cloud, box_id), resources in by_box.items():
         box, now = boxes.get(box_id), survey.clocks[cloud]
         age = age_of(resources, now)
-        kept = box is None and state_of(resources, now) is BoxState.STOPPED
+        kept = box is None and is_retained(resources, now)
         for resource in resources:
             if not is_of(owner, resource):
                 reason: Reason | None = Reason.OTHER_OWNER
@@ -124,7 +124,7 @@ def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Rea
     """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
     if box.state in OVER:
         return Reason.REMAINS
-    if not free:
+    if not free or box.is_in_use:
         return None
     if box.is_remains:
         return Reason.REMAINS

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
-from gpucloud.journal.lifecycle import BoxState, Lease
+from gpucloud.journal.lifecycle import BoxState, Kind, Lease
 from gpucloud.resources import Ref, ResourceKind
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class FirstOfBox(Event):
     op: str
     expires_at: datetime | None
     facts: Facts
+    kind: Kind = Kind.BOX
 
 
 @dataclass(frozen=True, kw_only=True)

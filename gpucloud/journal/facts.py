@@ -172,6 +172,21 @@ class GuardReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """What is known of a volume besides its place and size.
+
+    ``keep_s`` is for how long it is kept after its last use; ``used_at`` is when it was last attached or
+    detached, and ``None`` before. ``holder`` is the id of the box that it is attached to, empty for none.
+    ``mounted`` tells that it was mounted once: it is never formatted again.
+    """
+
+    keep_s: float
+    used_at: datetime | None = None
+    holder: str = ""
+    mounted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRef:
     """A resource of a box: its id, and its name while it has no id."""
 
@@ -219,7 +234,7 @@ class Facts:
     why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
-    the box while it is stopped.
+    the box while it is stopped. ``volume`` is set for volumes only.
     """
 
     place: Place | None = None
@@ -242,6 +257,7 @@ class Facts:
     recovered: bool | None = None
     billed_until: Mapping[str, datetime] | None = None
     keep_until: datetime | None = None
+    volume: Volume | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -387,6 +403,11 @@ def _read_wanted(data: Data) -> Wanted:
     return Wanted(**data)
 
 
+def _read_volume(data: Data) -> Volume:
+    values: dict[str, Any] = {**data, "used_at": _time(data.get("used_at"))}
+    return Volume(**values)
+
+
 def _read_times(data: Data) -> dict[str, datetime]:
     return {name: datetime.fromisoformat(text) for name, text in data.items()}
 
@@ -407,6 +428,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "ended_by": EndedBy,
     "billed_until": _read_times,
     "keep_until": datetime.fromisoformat,
+    "volume": _read_volume,
 }
 
 

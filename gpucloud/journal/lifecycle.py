@@ -22,6 +22,17 @@ LEAST_LIFE = timedelta(minutes=1)
 """The shortest lifetime that is accepted: no machine of any cloud starts and answers over ssh in less."""
 
 
+class Kind(StrEnum):
+    """The kinds of holding: what is bought under a name, and billed until it is deleted.
+
+    A holding of any kind is a row of the journal's table of boxes. It has the same owner, lease, intents,
+    resources, usage and deadline as a box, and ends by the same code.
+    """
+
+    BOX = "box"
+    VOLUME = "volume"
+
+
 class BoxState(StrEnum):
     """The states of a box."""
 
@@ -60,7 +71,9 @@ HANDED_OVER = HALTING | {BoxState.READY, BoxState.STOPPED}
 
 _NEXT: dict[BoxState, frozenset[BoxState]] = {
     BoxState.PLANNED: frozenset({BoxState.PROVISIONING, BoxState.DELETING, BoxState.FAILED}),
-    BoxState.PROVISIONING: frozenset({BoxState.BOOTSTRAPPING, BoxState.DELETING, BoxState.FAILED}),
+    BoxState.PROVISIONING: frozenset(  # a volume has no boot: it is ready once it is there
+        {BoxState.BOOTSTRAPPING, BoxState.READY, BoxState.DELETING, BoxState.FAILED}
+    ),
     BoxState.BOOTSTRAPPING: frozenset({BoxState.READY, BoxState.PROVISIONING, BoxState.DELETING}),
     BoxState.READY: frozenset({BoxState.STOPPING, BoxState.INTERRUPTED, BoxState.DELETING}),
     BoxState.STOPPING: frozenset({BoxState.STOPPED, BoxState.READY, BoxState.INTERRUPTED, BoxState.DELETING}),

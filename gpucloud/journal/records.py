@@ -19,16 +19,17 @@ from gpucloud.journal.facts import (
     Place,
     Price,
     Usage,
+    Volume,
     Wanted,
 )
-from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Lease
+from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Kind, Lease
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One box as the journal has it: what is told of it by its events; see ``docs/journal.md``.
+    """One box, or holding of another kind, as its events tell of it; see ``docs/journal.md``.
 
     ``number`` is that of its last event; ``epoch`` counts who has held it. ``taken_over_at`` is when it was
     last taken from a holder that was not proven dead. ``price`` is per hour and node. What is described by a
@@ -43,6 +44,7 @@ class Box:
     state: BoxState
     epoch: int
     number: int = 0
+    kind: Kind = Kind.BOX
     lease: Lease | None
     created_at: datetime
     started_at: datetime | None
@@ -70,6 +72,7 @@ class Box:
     recovered: bool = False
     billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     keep_until: datetime | None = None
+    volume: Volume | None = None
 
     @property
     def cloud(self) -> str:
@@ -83,8 +86,15 @@ class Box:
 
     @property
     def currency(self) -> str:
-        """Of its price."""
-        return self.price.currency if self.price else "USD"
+        """Of its price; of a volume, that of its disk."""
+        known = self.price or next(iter(self.listed.values()), None)
+        return known.currency if known else "USD"
+
+    @property
+    def removal(self) -> str:
+        """The command that deletes it."""
+        command = "down" if self.kind is Kind.BOX else f"{self.kind} delete"
+        return f"gpucloud {command} {self.name} --yes"
 
     @property
     def is_spot(self) -> bool:
@@ -119,6 +129,11 @@ class Box:
         """Whether it is what a command left that was not finished, if nobody is working on it."""
         left = self.state is BoxState.READY and self.attended  # its run is no more
         return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it is a volume that a box holds, as far as the journal was told: it is not past its end."""
+        return self.volume is not None and bool(self.volume.holder)
 
     @property
     def is_halting(self) -> bool:

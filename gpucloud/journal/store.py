@@ -23,7 +23,7 @@ from uuid import uuid4
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import Event, Planned, Recovered, Released, Seen, Taken
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
+from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Kind, Lease, may_become
 from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, SpotRun, StoredEvent
 from gpucloud.journal.sqlite.database import Database
 from gpucloud.journal.sqlite.writing import Writer
@@ -121,8 +121,9 @@ class Journal:
         facts: Facts,
         lease: Lease,
         alone: bool = False,
+        kind: Kind = Kind.BOX,
     ) -> Box:
-        """Writes a new box down and takes its lease, before anything is asked of a cloud.
+        """Writes a new holding down and takes its lease, before anything is asked of a cloud.
 
         Raises:
             NameTakenError: a living box of this owner has the name.
@@ -136,6 +137,7 @@ class Journal:
             expires_at=expires_at,
             lease=lease,
             facts=facts,
+            kind=kind,
         )
         with self._database.writing() as writer:
             if alone:
@@ -156,6 +158,7 @@ class Journal:
         expires_at: datetime | None,
         facts: Facts,
         resources: Sequence[NamedRef],
+        kind: Kind = Kind.BOX,
     ) -> Box | None:
         """Writes down a box that was found by its tags; ``None`` where the journal knows it already.
 
@@ -168,6 +171,7 @@ class Journal:
             expires_at: its end.
             facts: as of every box.
             resources: what was found of it.
+            kind: the kind of holding.
         """
         with self._database.writing() as writer:
             if writer.known([id]):
@@ -184,6 +188,7 @@ class Journal:
                 expires_at=expires_at,
                 facts=facts,
                 resources=tuple(resources),
+                kind=kind,
             )
             self._add(writer, id, 0, recovered)
             return writer.box(id)
@@ -287,10 +292,16 @@ class Journal:
         with self._database.reading() as reader:
             return reader.box(id)
 
-    def boxes(self, *, owner: str | None, over: bool = False) -> list[Box]:
-        """An owner's boxes, or all, oldest first; ``over`` adds those that are deleted or failed."""
+    def boxes(self, *, owner: str | None, over: bool = False, kind: Kind | None = Kind.BOX) -> list[Box]:
+        """An owner's boxes, or those of every owner, oldest first.
+
+        Args:
+            owner: whose; ``None`` for all.
+            over: adds those that are deleted or failed.
+            kind: of another kind of holding; ``None`` for every kind.
+        """
         with self._database.reading() as reader:
-            return reader.boxes(owner, over=over)
+            return reader.boxes(owner, over=over, kind=kind)
 
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that the journal has, in whatever state."""

@@ -9,6 +9,7 @@ from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
+from gpucloud.planning.volume_choice import places_of, usable_volumes
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
@@ -24,12 +25,16 @@ def plan_launch(
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
-        UsageError: the spec has no GPU, or its box would end before it can be used.
+        UsageError: the spec has no GPU, a volume of it cannot be used, or its box would end before it can
+            be used.
     """
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     context.tell("plan", "searching the market")
-    wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
+    volumes = usable_volumes(context.journal, context.owner, spec, context.clock())
+    wish = wish_for(
+        spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy, volumes=places_of(volumes)
+    )
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)
     if spec.budget is not None:

@@ -33,7 +33,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Demand, Purchase
+from gpucloud_pricing.demand import Demand, Purchase, VolumePlace
 from gpucloud_pricing.values import Offer
 
 QUOTE_TIMEOUT_S = 30.0
@@ -430,8 +430,14 @@ def _answer(context: Context, call: Call) -> Sequence[Any]:
     return answer
 
 
-def wish_for(spec: Spec, *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
-    """The wish of a spec.
+def wish_for(
+    spec: Spec,
+    *,
+    accept_snapshot_price: bool,
+    to_buy: bool,
+    volumes: tuple[tuple[VolumePlace, ...], ...] = (),
+) -> Wish:
+    """The wish of a spec; ``volumes`` are the places of its volumes.
 
     Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
@@ -439,7 +445,7 @@ def wish_for(spec: Spec, *, accept_snapshot_price: bool, to_buy: bool) -> Wish:
     if Purchase.RESERVED in spec.purchase and str(Purchase.ON_DEMAND) not in wanted:
         wanted.append(str(Purchase.ON_DEMAND))
     return Wish(
-        demand=replace(spec.demand(), purchases=tuple(wanted), max_price_usd=None),
+        demand=replace(spec.demand(), purchases=tuple(wanted), max_price_usd=None, volumes=volumes),
         purchases=spec.purchase,
         max_price_usd=spec.max_price,
         nodes=spec.nodes,

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpucloud.sandbox import boxes_volumes
 from gpucloud.sandbox.boxes_disk import Disk
 from gpucloud.sandbox.boxes_machine import NOTICE, Box, BoxSpec
 from gpucloud.sandbox.boxes_nvidia import SICKNESSES
@@ -26,6 +27,8 @@ __all__ = ["NOTICE", "BoxSpec", "Boxes"]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TICK_S = 0.2
+VOLUMES = "volumes"
+"""The folder of the volumes, beside those of the boxes."""
 _STOP_TIMEOUT_S = 20.0
 
 
@@ -107,6 +110,24 @@ class Boxes:
             return (self._folder / id / "console.log").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
+
+    def plug(self, id: str, device: str, volume: str) -> None:  # noqa: A002
+        """Shows a volume to a box, as a device; its files are those that any box has left there."""
+        boxes_volumes.plug(Disk(self._folder / id).root, device, self._volume(volume))
+
+    def unplug(self, id: str, volume: str) -> None:  # noqa: A002
+        """Takes a volume away from a box. May be repeated."""
+        disk = Disk(self._folder / id)
+        boxes_volumes.unplug(disk.root, disk.mounts, self._volume(volume))
+
+    def wipe(self, volume: str) -> None:
+        """Deletes the files of a volume. May be repeated."""
+        boxes_volumes.wipe(self._volume(volume))
+
+    def _volume(self, id: str) -> Path:  # noqa: A002
+        if not _ID.fullmatch(id):
+            raise ValueError(f"{id!r} is not a volume id")
+        return self._folder / VOLUMES / id
 
     def make_sick(self, sickness: str, times: int) -> None:
         """The next new boxes get a faulty GPU.

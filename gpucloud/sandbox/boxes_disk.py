@@ -12,6 +12,7 @@ import asyncssh
 
 from gpucloud.sandbox import boxes_shims
 from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap
+from gpucloud.sandbox.boxes_volumes import Mounts
 
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 CLOCK, BOOT_ID = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id"
@@ -38,14 +39,16 @@ class Disk:
         self.folder = folder
         self.root = folder / "root"
         self.shims = folder / "bin"
-        self.paths = PathMap(self.root, self.shims, boxes_shims.ASKING | {"nvidia-smi"})
+        self.mounts = Mounts(folder / "mounts")
+        self.paths = PathMap(self.root, self.shims, boxes_shims.ASKING | {"nvidia-smi"}, self.mounts)
 
     def begin_boot(self) -> None:
         """Clears what a real machine has in memory, and creates the folders that every system has."""
         shutil.rmtree(self.root / "run", ignore_errors=True)
         for name in FOLDERS:
             (self.root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (self.root / "etc/environment").touch()
+        for name in ("etc/environment", "etc/fstab"):
+            (self.root / name).touch()
         (self.root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
     def write_files(self, config: CloudConfig) -> None:
@@ -109,6 +112,7 @@ class Disk:
         """Removes everything but the console."""
         for folder in (self.root, self.shims):
             shutil.rmtree(folder, ignore_errors=True)
+        self.mounts.file.unlink(missing_ok=True)
 
     def _moved(self, content: bytes) -> bytes:
         try:

@@ -23,6 +23,7 @@ from gpucloud.sandbox.boxes_mig import Mig
 from gpucloud.sandbox.boxes_nvidia import INSTALLED, Gpus
 from gpucloud.sandbox.boxes_services import Services, end_processes, ended_if_cancelled
 from gpucloud.sandbox.boxes_user_data import CloudConfig, User, parse
+from gpucloud.sandbox.boxes_volumes import Mounts
 
 NOTICE = "This is a box of the gpucloud sandbox: its commands run on this machine, as you."
 
@@ -247,6 +248,11 @@ class Box:
     def path(self, path: str) -> Path:
         """Where a path of the box is on this machine."""
         return self._disk.paths.path(path)
+
+    @property
+    def mounts(self) -> Mounts:
+        """Where volumes are mounted."""
+        return self._disk.mounts
 
     def reload_ssh(self) -> None:
         """Reads the host key from its file again; open connections stay."""

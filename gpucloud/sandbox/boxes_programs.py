@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from gpucloud.sandbox import boxes_volumes
 from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi
 from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
@@ -81,6 +82,11 @@ class Playing(Protocol):
 
     def path(self, path: str) -> Path:
         """Where a path of the box is on this machine."""
+        ...
+
+    @property
+    def mounts(self) -> boxes_volumes.Mounts:
+        """Where volumes are mounted."""
         ...
 
     def reload_ssh(self) -> None:
@@ -352,6 +358,7 @@ def _nothing(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
 _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "apt": _apt,
     "apt-get": _apt,
+    "blkid": boxes_volumes.blkid,
     "chown": _nothing,
     "cloud-init": _cloud_init,
     "curl": _curl,
@@ -360,7 +367,10 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "halt": _poweroff,
     "hostname": _hostname,
     "loginctl": _loginctl,
+    "mkfs.ext4": boxes_volumes.mkfs,
     "modprobe": _nothing,
+    "mount": boxes_volumes.mount,
+    "mountpoint": boxes_volumes.mountpoint,
     "nvidia-ctk": _nvidia_ctk,
     "nvidia-smi": _nvidia_smi,
     "poweroff": _poweroff,
@@ -369,6 +379,7 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "rmmod": _nothing,
     "shutdown": _shutdown,
     "systemctl": _systemctl,
+    "umount": boxes_volumes.umount,
     "usermod": _nothing,
     "wall": _wall,
 }

@@ -12,23 +12,28 @@ ASKING = frozenset(
     {
         "apt",
         "apt-get",
+        "blkid",
         "cloud-init",
         "halt",
         "hostname",
         "loginctl",
+        "mkfs.ext4",
         "modprobe",
+        "mount",
+        "mountpoint",
         "poweroff",
         "reboot",
         "rmmod",
         "shutdown",
         "systemctl",
+        "umount",
         "wall",
     }
 )
 """Programs that the box answers; ``nvidia-smi`` comes with the driver."""
 
 SELECTED: Mapping[str, str] = {
-    "chown": "*/opt/gpucloud/*",
+    "chown": "*/opt/gpucloud/* | 'gpucloud: '*",
     "curl": "*://nvidia.github.io/* | *://developer.download.nvidia.com/*",
     "docker": "'info -f '*",
     "gpg": "*--show-keys*/apt/keyrings/*",

@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import yaml
 
+from gpucloud.sandbox.boxes_volumes import Mounts
+
 OWN_PATHS = tuple(
     f"/{path}"
     for path in (
@@ -22,6 +24,8 @@ OWN_PATHS = tuple(
         "etc/profile.d",
         "etc/ssh",
         "etc/systemd/system",
+        "dev/disk",
+        "etc/fstab",
         "home",
         "opt/gpucloud",
         "run/gpucloud",
@@ -42,16 +46,18 @@ OWN_PATHS = tuple(
 class PathMap:
     """Replaces a box's own paths, and emulated programs, wherever text names them.
 
-    ``root`` is the folder that stands for the box's ``/``; ``shims`` holds programs named ``names``.
+    ``root`` is the folder that stands for the box's ``/``; ``shims`` holds programs named ``names``. Where
+    volumes are mounted, the paths are the box's own as well.
     """
 
     root: Path
     shims: Path
     names: frozenset[str]
+    mounts: Mounts
 
     def text(self, text: str) -> str:
         """Shell text (a command line, a script, a unit) with its paths replaced; twice gives the same."""
-        own = "|".join(map(re.escape, OWN_PATHS))
+        own = "|".join(map(re.escape, (*OWN_PATHS, *self.mounts.paths())))
         programs = "|".join(sorted(map(re.escape, self.names)))
         pattern = (
             rf"(?P<done>{re.escape(str(self.root))}|{re.escape(str(self.shims))})"

@@ -82,6 +82,18 @@ class BoxHost(Protocol):
         """What the box wrote to its console."""
         ...
 
+    def plug(self, id_: str, device: str, volume: str, /) -> None:
+        """Shows a volume to a box, as a device."""
+        ...
+
+    def unplug(self, id_: str, volume: str, /) -> None:
+        """Takes a volume away from a box; does nothing for one that is not there."""
+        ...
+
+    def wipe(self, volume: str, /) -> None:
+        """Deletes the files of a volume; does nothing for an unknown one."""
+        ...
+
     def notice_interruption(self, id_: str, at: datetime, /) -> None:
         """Tells the box through its metadata that it will be taken away."""
         ...

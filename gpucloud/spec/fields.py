@@ -9,6 +9,7 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Literal, cast
@@ -320,6 +321,57 @@ def sync(value: object) -> tuple[str, ...]:
                 f"{shown(path)} is not a path; allowed: LOCAL or LOCAL:REMOTE, not beginning with -"
             )
     return tuple(dict.fromkeys(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A volume of a spec: the first of these names that can be used, and where a box mounts it."""
+
+    names: tuple[str, ...]
+    path: str
+
+
+_MOUNT = re.compile(r"([^:]+):(/[A-Za-z0-9._/-]{1,200})")
+_VOLUME_FORM = "NAME:/PATH, such as data:/data"
+_OF_THE_SYSTEM = re.compile(r"/(bin|boot|dev|etc|home|lib|opt|proc|root|run|sbin|sys|tmp|usr|var)(/|$)")
+
+
+def volumes(value: object) -> tuple[str, ...]:
+    """Reads ``NAME:/PATH``, ``NAME,OTHER:/PATH``, or a mapping with ``name`` and ``path``."""
+    texts = [_volume_text(each) for each in ([value] if isinstance(value, Mapping) else _listed(value))]
+    mounts = [mount(text) for text in texts]
+    paths = [each.path for each in mounts]
+    names = [name for each in mounts for name in each.names]
+    for what, words in (("path", paths), ("volume", names)):
+        twice = [word for word in words if words.count(word) > 1]
+        if twice:
+            raise ValueError(f"the {what} {twice[0]} is there twice")
+    return tuple(f"{','.join(each.names)}:{each.path}" for each in mounts)
+
+
+def mount(text: str) -> Mount:
+    """One volume of :func:`volumes`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _MOUNT.fullmatch(text.strip())
+    path = found[2].rstrip("/") if found else ""
+    if found is None or ".." in path.split("/"):
+        raise ValueError(f"{shown(text)} is not a volume; allowed: {_VOLUME_FORM}")
+    if not path or _OF_THE_SYSTEM.match(path):
+        raise ValueError(f"{shown(path or '/')} is a path of the system; allowed: {_VOLUME_FORM}")
+    return Mount(tuple(name(each) for each in found[1].split(",")), path)
+
+
+def _volume_text(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return _scalar(value, _VOLUME_FORM)
+    fields = cast("Mapping[str, object]", value)
+    if fields.keys() != {"name", "path"}:
+        raise ValueError(f"{shown(value)} is not a volume; allowed: a name and a path")
+    names = ",".join(_scalar(each, "a name") for each in _listed(fields["name"]))
+    return f"{names}:{_scalar(fields['path'], 'a path')}"
 
 
 def ports(value: object) -> tuple[int, ...]:

@@ -24,6 +24,21 @@ _STRING: Mapping[str, Any] = {"type": "string"}
 _NUMBER: Mapping[str, Any] = {"type": ["number", "string"]}
 _WHOLE: Mapping[str, Any] = {"type": ["integer", "string"]}
 _STRINGS: Mapping[str, Any] = {"type": ["array", "string"], "items": _STRING}
+_VOLUMES: Mapping[str, Any] = {
+    "type": ["array", "string"],
+    "items": {
+        "anyOf": [
+            _STRING,
+            {
+                "type": "object",
+                "properties": {"name": _STRINGS, "path": _STRING},
+                "required": ["name", "path"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "examples": [["data:/data"], [{"name": ["a", "b"], "path": "/data"}]],
+}
 _PORTS: Mapping[str, Any] = {"type": ["array", "integer", "string"], "items": _WHOLE}
 _MAPPING: Mapping[str, Any] = {
     "type": "object",
@@ -325,6 +340,15 @@ class Spec:
             default=(),
         )
     )
+    volumes: tuple[str, ...] = field(
+        metadata=_declared(
+            read.volumes,
+            Flag(BOX, "NAME:/PATH", names=("--volume",)),
+            _VOLUMES,
+            "Volume to mount, and where: data:/data. With NAME,OTHER:/PATH, the one in the chosen zone.",
+            default=(),
+        )
+    )
     ports: tuple[int, ...] = field(
         metadata=_declared(
             read.ports,
@@ -408,6 +432,8 @@ class Spec:
             yield (
                 "budget and ttl contradict: budget sets a deadline, ttl none means no deadline; leave ttl out"
             )
+        if self.volumes and self.nodes > 1:
+            yield "volumes and nodes contradict: a volume is attached to one machine"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]
@@ -428,6 +454,11 @@ class Spec:
         gpus = (self.gpu, self.gpu_memory, self.total_gpu_memory)
         named = any(not each.startswith("!") for each in self.instance_types)
         return named or any(each is not None for each in gpus)
+
+    @property
+    def mounts(self) -> tuple[read.Mount, ...]:
+        """The volumes, each with its path."""
+        return tuple(map(read.mount, self.volumes))
 
     def require_gpu(self) -> None:
         """Refuses a spec for any GPU at all.

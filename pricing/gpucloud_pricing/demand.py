@@ -49,6 +49,20 @@ COMMITMENTS = frozenset({*TERM_HOURS, CAPACITY_BLOCK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumePlace:
+    """Where a disk is that only machines in its place can use; ``zone`` is ``None`` for one in no zone."""
+
+    name: str
+    cloud: str
+    region: str
+    zone: str | None
+
+    def __str__(self) -> str:
+        """The name and the place, for people."""
+        return f"{self.name} is in {self.cloud} {self.zone or self.region}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """A search of the market. An empty or ``None`` field is no requirement.
 
@@ -66,6 +80,7 @@ class Demand:
         clouds: names, globs, ``!x`` to leave out.
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.
         zones: names, globs, ``!x`` to leave out.
+        volumes: disks to use: one of each group must be in the place of the machine.
         max_price_usd: per hour and box, compute only.
         max_age: quotes older than this are left out.
         include_hidden: include types that are retired, confidential or not sold publicly.
@@ -84,6 +99,7 @@ class Demand:
     clouds: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
+    volumes: tuple[tuple[VolumePlace, ...], ...] = ()
     max_price_usd: Decimal | None = None
     max_age: timedelta | None = None
     include_hidden: bool = False

@@ -276,9 +276,14 @@ class Market:
             today: the date for the age of prices and for retired types.
             limit: the maximum number of offers.
         """
-        vacuous = {"cloud": not demand.clouds, "region": not demand.regions, "zone": not demand.zones}
+        vacuous = {
+            "cloud": not demand.clouds,
+            "region": not demand.regions,
+            "zone": not demand.zones,
+            "volume": not demand.volumes,
+        }
         place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]
-        by_zone = bool(demand.zones)
+        by_zone = bool(demand.zones or demand.volumes)
         allowed: dict[Key | tuple[str, str, str], bool] = {}
 
         def is_allowed(ranked: Ranked) -> bool:

@@ -195,6 +195,15 @@ def zone(demand: Demand, place: Place) -> str | None:
     return f"{place.zone or 'an unknown zone'} is not among {_list(demand.zones)}"
 
 
+def volume(demand: Demand, place: Place) -> str | None:
+    """The places of the disks of the demand."""
+    here = (place.region.cloud, place.region.name, place.zone)
+    for group in demand.volumes:
+        if here not in {(each.cloud, each.region, each.zone) for each in group}:
+            return f"volume {' and '.join(map(str, group))}"
+    return None
+
+
 def partition(demand: Demand, place: Place) -> str | None:
     """Partitions with accounts of their own must be named (GovCloud, the China regions of AWS)."""
     head = place.region.partition
@@ -215,6 +224,7 @@ PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
     "cloud": cloud,
     "region": region,
     "zone": zone,
+    "volume": volume,
     "partition": partition,
     "opt_in_zone": opt_in_zone,
 }

@@ -178,7 +178,8 @@ def _instance(place: Place, item: Any) -> Machine:
 
 
 def _disk(place: Place, item: Any) -> Resource:
-    return replace(_resource(place, item, ResourceKind.DISK, item.disk_id, item.status), size_gib=item.size)
+    disk = _resource(place, item, ResourceKind.DISK, item.disk_id, item.status)
+    return replace(disk, size_gib=item.size, zone=item.zone_id or "")
 
 
 def _nic(place: Place, item: Any) -> Resource:

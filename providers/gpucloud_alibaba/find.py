@@ -129,7 +129,7 @@ def _look_for(ref: Ref) -> Look:
 
 
 def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:
-    """The disks of an instance; empty for any other kind."""
+    """The disks of an instance that go with it; empty for any other kind."""
     if ref.kind is not ResourceKind.INSTANCE:
         return ()
     models = ecs_models()
@@ -140,6 +140,7 @@ def _disks_of(ref: Ref, clients: Clients) -> Sequence[Ref]:
         return [
             ref_of(ref.account, ref.region, ResourceKind.DISK, named(disk.disk_id))
             for disk in listed(body.disks.disk)
+            if disk.delete_with_instance is not False  # a volume outlives it
         ]
 
 

@@ -27,6 +27,7 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
+    VolumeOrder,
 )
 from gpucloud_alibaba import (
     checkup,
@@ -40,6 +41,7 @@ from gpucloud_alibaba import (
     power,
     prices,
     quotas,
+    volumes,
     zones,
 )
 from gpucloud_alibaba.clients import Clients
@@ -184,6 +186,26 @@ class AlibabaProvider:
     def classify(self, error: Exception, /) -> Verdict | None:
         """The meaning of an exception; see :mod:`gpucloud_alibaba.errors`."""
         return errors.classify(error)
+
+    # --- volumes
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size."""
+        return volumes.SIZES_GIB
+
+    def prepare_volume(self, order: VolumeOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """A disk needs nothing beside itself."""
+        return volumes.request_of(order)
+
+    def create_volume(self, request: Request, /) -> Resource:
+        """Creates the disk; the cloud recognises a repeated call by its token."""
+        return volumes.create(request, self.clients)
+
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
+        """Attaches the disk."""
+        self._refuse_foreign(disk)
+        return volumes.attach(disk, machine.id, self.clients)
 
     # --- abilities
 

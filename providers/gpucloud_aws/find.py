@@ -92,7 +92,8 @@ def machine_of(
     parts = [
         ref(ResourceKind.DISK, mapping["Ebs"]["VolumeId"])
         for mapping in instance.get("BlockDeviceMappings", [])
-        if mapping.get("Ebs", {}).get("VolumeId")
+        # A volume that outlives the instance is not its part: it would be deleted with the box.
+        if mapping.get("Ebs", {}).get("VolumeId") and mapping["Ebs"].get("DeleteOnTermination", True)
     ]
     parts += [
         ref(ResourceKind.NIC, nic["NetworkInterfaceId"])
@@ -195,21 +196,25 @@ _SHELVES: dict[ResourceKind, _Listing] = {
 }
 
 
-def _resource(
+def resource_of(
     kind: ResourceKind, item: Any, *, account: str, region: str, zone_id: Callable[[str], str]
 ) -> Resource:
+    """An item of an answer as gpucloud's value; the arguments are those of :func:`machine_of`."""
     if kind is ResourceKind.INSTANCE:
         return machine_of(item, account=account, region=region, zone_id=zone_id)
     shelf = _SHELVES[kind]
     state = State.RUNNING
     if shelf.states is not None:
         state = shelf.states.get(item.get("State", ""), State.RUNNING)
+    is_disk = kind is ResourceKind.DISK
+    zone = item.get("AvailabilityZoneId") or zone_id(item.get("AvailabilityZone", "")) if is_disk else ""
     return Resource(
         ref=Ref(cloud=CLOUD, account=account, region=region, kind=kind, id=item[shelf.id]),
         state=state,
         tags=tags_in(item.get(shelf.tags, [])),
         created_at=_utc(item.get(shelf.created)),
-        size_gib=item.get("Size") if kind is ResourceKind.DISK else None,
+        size_gib=item.get("Size") if is_disk else None,
+        zone=zone,
     )
 
 
@@ -230,7 +235,7 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     with reading(shelf.operation):
         for item in shelf.items(answer):
             if item[shelf.id] == ref.id:
-                found = _resource(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
+                found = resource_of(ref.kind, item, account=ref.account, region=ref.region, zone_id=zone_id)
                 return _with_end(found, ec2) if isinstance(found, Machine) else found
     raise GoneError(f"AWS shows no {ref.kind} {ref.id} in {ref.region}")
 
@@ -324,7 +329,7 @@ def find(
         try:
             with reading(_SHELVES[kind].operation):
                 resources = [
-                    _resource(kind, item, account=account, region=region, zone_id=zone_id(region))
+                    resource_of(kind, item, account=account, region=region, zone_id=zone_id(region))
                     for item in _read(kind, ec2(region), filters_for(search, kind))
                 ]
             # EC2's filters take * and ? as wildcards; their results are compared exactly.

@@ -29,6 +29,7 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
+    VolumeOrder,
     expires_text,
 )
 from gpucloud_aws import (
@@ -44,6 +45,7 @@ from gpucloud_aws import (
     prices,
     quotas,
     schedule,
+    volumes,
 )
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_pricing.demand import Purchase
@@ -192,6 +194,27 @@ class AwsProvider:
     def classify(self, error: Exception, /) -> Verdict | None:
         """The meaning of an exception; see :mod:`gpucloud_aws.errors`."""
         return errors.classify(error)
+
+    # --- volumes
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size."""
+        return volumes.SIZES_GIB
+
+    def prepare_volume(self, order: VolumeOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """An EBS volume needs nothing beside itself."""
+        return volumes.request_of(order)
+
+    def create_volume(self, request: Request, /) -> Resource:
+        """Creates the volume; AWS recognises a repeated call by its token."""
+        region = request["region"]
+        return volumes.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
+
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:
+        """Attaches the volume."""
+        self._refuse_foreign(disk)
+        return volumes.attach(disk.id, machine.id, number, self.clients.ec2_once(disk.region))
 
     # --- abilities
 

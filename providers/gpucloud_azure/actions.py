@@ -124,7 +124,7 @@ ACTIONS: tuple[Action, ...] = (
     *_lives("Microsoft.Network/publicIPAddresses"),
     *_lives("Microsoft.Network/networkInterfaces"),
     *_lives("Microsoft.Compute/virtualMachines"),
-    *_lives("Microsoft.Compute/disks", made=False),
+    *_lives("Microsoft.Compute/disks"),
     *_lives("Microsoft.Compute/snapshots", made=False),
     *_lives("Microsoft.DevTestLab/schedules"),
     # the timers of a box, and its console

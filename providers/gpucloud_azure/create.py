@@ -22,6 +22,7 @@ from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
 from gpucloud_azure.network import group_name, machine_names, tags_of, wanted_rules
+from gpucloud_azure.volumes import data_disks
 from gpucloud_pricing.demand import Purchase
 
 LIMITS = Limits(cloud="Azure", user_data_bytes=64 * 1024 - 1, disk_gib=4095, rules=1000)
@@ -105,6 +106,7 @@ def _body(
                 "diskSizeGB": order.disk_gib,
                 "managedDisk": {"storageAccountType": DISK_TYPE},
             },
+            **({"dataDisks": data_disks(order.volumes)} if order.volumes else {}),
         },
         "osProfile": {
             "computerName": hostname,

@@ -83,6 +83,8 @@ def resource_of(resource: Json, account: str) -> Resource | None:
         state=_PROVISIONING.get(provisioning.lower(), State.RUNNING),
         tags=tags_in(resource.get("tags")),
         created_at=moment(resource.get("createdTime") or at(resource, "properties", "timeCreated")),
+        size_gib=at(resource, "properties", "diskSizeGB") if kind is ResourceKind.DISK else None,
+        zone=next(iter(resource.get("zones") or ()), "") if kind is ResourceKind.DISK else "",
     )
 
 

@@ -25,6 +25,7 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
+    VolumeOrder,
 )
 from gpucloud_azure import (
     checkup,
@@ -40,6 +41,7 @@ from gpucloud_azure import (
     power,
     prices,
     quotas,
+    volumes,
 )
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.json_paths import plain
@@ -186,6 +188,25 @@ class AzureProvider:
     def classify(self, error: Exception, /) -> Verdict | None:
         """The meaning of an exception; see :mod:`gpucloud_azure.errors`."""
         return errors.classify(error)
+
+    # --- volumes
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size."""
+        return volumes.SIZES_GIB
+
+    def prepare_volume(self, order: VolumeOrder, record: Record, /) -> Request:
+        """Creates the resource group of the volume."""
+        return volumes.prepare(order, record, self.clients)
+
+    def create_volume(self, request: Request, /) -> Resource:
+        """Puts the disk, recognised by its name when repeated."""
+        return volumes.create(request, self.clients)
+
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
+        """The PUT of the machine has attached it."""
+        return volumes.devices(number)
 
     # --- abilities
 

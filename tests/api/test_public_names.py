@@ -17,7 +17,7 @@ ROOT = Path(gpucloud.__file__).parents[1]
 
 CALLS = (
     "Client Spec Profile Workload Tokens Computation Prices Plan Candidate Proposal CostLimit"
-    " Box Node Gpu Slice GuardReport Completed"
+    " Box Node Gpu Slice GuardReport Completed Volume"
 )
 BEFORE = (
     "Offer Offers Comparison Equivalents SizeComparison BootChoice Commitments Checked Refreshed"

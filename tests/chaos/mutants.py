@@ -63,9 +63,9 @@ MUTANTS = (
     ),
     Mutant(
         "a lost answer is looked up",
-        "gpucloud/boxes/attempt.py",
-        "machines = _look(context, cloud, order, error)",
-        "machines = []",
+        "gpucloud/boxes/creation.py",
+        "made = _look(context, look, error)",
+        "made = []",
     ),
     Mutant(
         "no other offer while an outcome is unknown",
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "a refusal after a silence is watched",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/boxes/creation.py",
         '"watched" if error.earlier_unknown else "closed"',
         '"closed"',
     ),
@@ -348,14 +348,14 @@ MUTANTS = (
     ),
     Mutant(
         "what the call of a lost lease made is ended",
-        "gpucloud/boxes/attempt.py",
-        "                for machine in machines:\n",
-        "                for machine in ():\n",
+        "gpucloud/boxes/creation.py",
+        "                for each in made:\n",
+        "                for each in ():\n",
         LEASES,
     ),
     Mutant(
         "a refusal after a silence proves nothing of the silence",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/boxes/creation.py",
         '"watched" if error.earlier_unknown else "closed"',
         '"closed"',
         LEASES,

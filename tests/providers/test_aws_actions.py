@@ -99,8 +99,9 @@ def test_nothing_on_the_list_buys_a_commitment() -> None:
     assert all(reading.match(operation) for _, operation in ACTIONS if operation not in changing)
 
 
-def test_only_the_launch_and_its_rule_are_repeated_by_token() -> None:
+def test_what_is_bought_and_the_rule_that_ends_it_are_repeated_by_token() -> None:
     assert {action for action, repeat in ACTIONS.items() if repeat is Repeat.TOKEN} == {
+        ("ec2", "CreateVolume"),
         ("ec2", "RunInstances"),
         ("scheduler", "CreateSchedule"),
     }

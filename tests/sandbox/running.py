@@ -41,6 +41,7 @@ class HollowBoxes:
     """Boxes without an inside: remembers what was asked of them."""
 
     alive: dict[str, BoxSpec] = field(default_factory=dict[str, BoxSpec])
+    plugged: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     notices: dict[str, datetime] = field(default_factory=dict[str, datetime])
     stopped: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -58,6 +59,15 @@ class HollowBoxes:
 
     def make_sick(self, sickness: str, times: int) -> None:
         pass
+
+    def plug(self, id_: str, device: str, volume: str) -> None:
+        self.plugged[volume] = (id_, device)
+
+    def unplug(self, id_: str, volume: str) -> None:
+        self.plugged.pop(volume, None)
+
+    def wipe(self, volume: str) -> None:
+        self.plugged.pop(volume, None)
 
     def ssh_port(self, id_: str) -> int | None:
         return None

@@ -10,7 +10,7 @@ LIVING = "state NOT IN ('deleted', 'failed')"
 BUSY_S = 0.05
 """How long to wait for another process: somebody waits for a key."""
 
-_NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+_NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'box' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
 _IDS = "SELECT id, name FROM boxes WHERE owner = ? ORDER BY created_at DESC LIMIT 100"
 _RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608  # nosec B608

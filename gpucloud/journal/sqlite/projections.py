@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from gpucloud.journal import events
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
-from gpucloud.journal.lifecycle import OVER, BoxState, may_become
+from gpucloud.journal.lifecycle import OVER, BoxState, Kind, may_become
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
@@ -43,6 +43,8 @@ def _recovered(connection: sqlite3.Connection, box: str, at: str, event: events.
     _add_box(connection, box, event, state=event.state, created_at=born, started_at=born, seen_at=at)
     for resource in event.resources:
         _add_resource(connection, box, at, resource)
+        if event.kind is Kind.VOLUME:  # the usage of machines begins with the nodes
+            _begin_usages(connection, box, resource, since=born)
     _set_nodes(connection, box, at, event.facts.nodes or ())
 
 
@@ -71,6 +73,8 @@ def _add_box(
             **values,
         },
     )
+    if event.kind is not Kind.BOX:  # older tables, which are filled while they are migrated, lack the column
+        connection.execute("UPDATE boxes SET kind = ? WHERE id = ?", (str(event.kind), box))
 
 
 def _taken(connection: sqlite3.Connection, box: str, at: str, event: events.Taken) -> None:
@@ -158,9 +162,24 @@ def _know(connection: sqlite3.Connection, box: str, at: str, resource: NamedRef,
         connection.execute(change, {"id": resource.ref.id, "at": at, "n": pending[0]})
     else:
         _add_resource(connection, box, at, resource)
-    if resource.ref.kind is ResourceKind.INSTANCE and (known is None or back):
-        for part in PARTS:
-            _begin_usage(connection, box, resource.ref.id, part, since=since)
+    if known is None or back:
+        _begin_usages(connection, box, resource, since=since)
+
+
+def _begin_usages(connection: sqlite3.Connection, box: str, resource: NamedRef, *, since: str) -> None:
+    for part in _parts_of(connection, box, resource):
+        _begin_usage(connection, box, resource.ref.id, part, since=since)
+
+
+def _parts_of(connection: sqlite3.Connection, box: str, resource: NamedRef) -> Collection[str]:
+    """The parts of a resource that have usage of their own: those of a machine, or the disk of a volume."""
+    match resource.ref.kind:
+        case ResourceKind.INSTANCE:
+            return tuple(PARTS)
+        case ResourceKind.DISK:
+            return ("disk",) if _facts(connection, box).volume is not None else ()
+        case _:
+            return ()
 
 
 def _add_resource(
@@ -194,9 +213,9 @@ def _set_resource_state(state: str) -> Callable[..., None]:
             " AND region = :region AND kind = :kind AND id = :id AND (id != '' OR name = :name)",
             {**_columns(box, resource), "state": state, "at": at},
         )
-        if resource.ref.kind is ResourceKind.INSTANCE and state in {"gone_once", "gone"}:
+        if state in {"gone_once", "gone"}:
             told = event.ended_at if isinstance(event, events.Gone) else None
-            for part in PARTS:
+            for part in _parts_of(connection, box, resource):
                 _end_usage(connection, box, resource.ref.id, part, _text(told) or at)
             connection.execute(
                 "UPDATE nodes SET state = ? WHERE box = ? AND instance_id = ?",

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
-from gpucloud.journal.lifecycle import BoxState, Lease
+from gpucloud.journal.lifecycle import BoxState, Kind, Lease
 from gpucloud.journal.records import Box, Intent, ResourceRow, SpotRun, StoredEvent
 from gpucloud.journal.sqlite.names import LIVING
 from gpucloud.journal.sqlite.schema import PRESENT, UNRESOLVED
@@ -33,7 +33,8 @@ ORDER BY usage.n
 """
 _USAGE = """
 SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine ON machine.n = (
-    SELECT n FROM resources WHERE box = usage.box AND kind = 'instance' AND id = usage.resource LIMIT 1)
+    SELECT n FROM resources
+    WHERE box = usage.box AND kind IN ('instance', 'disk') AND id = usage.resource LIMIT 1)
 """
 
 
@@ -52,10 +53,14 @@ class Reader:
             raise KeyError(id)
         return found[0]
 
-    def boxes(self, owner: str | None, *, over: bool) -> list[Box]:
-        """An owner's boxes, or all, oldest first; ``over`` adds those that are deleted or failed."""
-        whose = "1" if owner is None else "owner = :owner"
-        return self._boxes(whose + ("" if over else f" AND {LIVING}"), {"owner": owner})
+    def boxes(self, owner: str | None, *, over: bool, kind: Kind | None) -> list[Box]:
+        """An owner's holdings of a kind, or all, oldest first; ``over`` adds deleted and failed ones."""
+        conditions = [
+            "1" if owner is None else "owner = :owner",
+            *([] if over else [LIVING]),
+            *([] if kind is None else ["kind = :kind"]),
+        ]
+        return self._boxes(" AND ".join(conditions), {"owner": owner, "kind": kind and str(kind)})
 
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that are there, in whatever state."""
@@ -159,6 +164,7 @@ def _box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box
     facts = read_facts(json.loads(values.pop("facts"))).given
     facts.pop("zone", None)  # told before the place that it is in
     values |= {
+        "kind": Kind(values["kind"]),
         "state": BoxState(values["state"]),
         "lease": Lease(**lease) if lease else None,
         "nodes": tuple(nodes),

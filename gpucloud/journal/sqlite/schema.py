@@ -153,6 +153,9 @@ An intent's ``status`` is planned, open, watched, made or closed; a resource's `
 being created, and its ``state`` is making, made, delete_asked, gone_once or gone.
 """
 
+_VERSION_5 = "ALTER TABLE boxes ADD COLUMN kind TEXT NOT NULL DEFAULT 'box'"
+"""The kind of a holding: volumes have the same tables as boxes."""
+
 PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage")
 """The tables that are projections of the events."""
 
@@ -183,7 +186,7 @@ def replay(connection: sqlite3.Connection) -> None:
             raise UnreadableEventError(f"event {seq}, number {number} of box {box}: {error}") from error
 
 
-STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4)
+STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5)
 """The migration to each version from the previous one."""
 
 VERSION = len(STEPS)

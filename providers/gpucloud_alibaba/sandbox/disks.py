@@ -208,12 +208,17 @@ def attach(region: Region, disk: Document, instance_id: str) -> Document:
     taken = {each["Device"] for each in disks_of(region, instance_id)}
     letters = "a" if disk["Type"] == "system" else "bcdefghijklmnopqrstuvwxyz"
     device = next(name for letter in letters if (name := f"/dev/xvd{letter}") not in taken)
+    if disk["Type"] == "data":
+        serial = f"/dev/disk/by-id/virtio-{disk['DiskId'].removeprefix('d-')}"
+        region.world.boxes.plug(instance_id, serial, disk["DiskId"])
     held: Document = {"InstanceId": instance_id, "Device": device, "AttachedTime": region.second}
     return region.put("disk", {**disk, **held, "Status": "In_use", "Attachments": {"Attachment": [held]}})
 
 
 def detach(region: Region, disk: Document) -> Document:
     """Detaches a disk; it is kept, and billed."""
+    if disk["InstanceId"]:
+        region.world.boxes.unplug(disk["InstanceId"], disk["DiskId"])
     free: Document = {"InstanceId": "", "Device": "", "AttachedTime": "", "Attachments": {"Attachment": []}}
     return region.put("disk", {**disk, **free, "Status": "Available", "DetachedTime": region.second})
 
@@ -258,6 +263,7 @@ def resize(region: Region, disk: Document, gib: int, token: str) -> None:
 def drop(region: Region, disk: Document, reason: str) -> None:
     """Deletes a disk; its bill ends."""
     region.drop("disk", disk["DiskId"])
+    region.world.boxes.wipe(disk["DiskId"])
     bills.end(region, disk["DiskId"], reason)
 
 

@@ -92,6 +92,8 @@ def attach_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     check_count(len(mappings) + 1, instance["InstanceType"])
     attached = attach(region, volume, instance, device, ends=False, state="attaching")
     region.put("instance", instance)
+    device = f"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{volume['VolumeId'].replace('-', '')}"
+    region.world.boxes.plug(id_, device, volume["VolumeId"])
     return attached
 
 
@@ -134,6 +136,7 @@ def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
     due = region.later(region.world.dials.pace.transition_s)
     region.put("volume", {**volume, "State": "deleting", "_due_at": due})
     billing.end(region, volume["VolumeId"], "deleted")
+    region.world.boxes.wipe(volume["VolumeId"])
     return {}
 
 
@@ -191,3 +194,4 @@ def _forget_attachment(region: Region, attached: Document) -> None:
         each for each in instance["BlockDeviceMappings"] if each["Ebs"]["VolumeId"] != attached["VolumeId"]
     ]
     region.put("instance", {**instance, "BlockDeviceMappings": kept})
+    region.world.boxes.unplug(attached["InstanceId"], attached["VolumeId"])

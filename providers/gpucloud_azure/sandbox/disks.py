@@ -169,6 +169,8 @@ def set_data_disks(subscription: Subscription, machine: Document, wanted: Sequen
             disk = subscription.all(DISK)[canonical(managed["id"])]
             attached = {**disk["properties"], "diskState": "Attached", OWNED_SINCE: subscription.moment}
             disk = subscription.put(DISK, {**disk, "managedBy": machine["id"], "properties": attached})
+            device = f"/dev/disk/azure/scsi1/lun{each['lun']}"
+            subscription.world.boxes.plug(machine["_box"], device, disk["properties"]["uniqueId"])
         else:
             name = each.get("name") or f"{machine['name']}_disk_{subscription.world.token(32)}"
             id_ = f"{machine['id'].rpartition('/providers/')[0]}/providers/{DISK}/{name}"
@@ -199,6 +201,9 @@ def data_disks(machine: Document) -> list[Json]:
 
 def detach(subscription: Subscription, disk: Document) -> None:
     """A disk is free for other machines, and billed on."""
+    holder = subscription.find(MACHINE, disk["managedBy"]) if disk.get("managedBy") else None
+    if holder is not None:
+        subscription.world.boxes.unplug(holder["_box"], disk["properties"]["uniqueId"])
     free = {name: value for name, value in disk.items() if name != "managedBy"}
     properties = {**disk["properties"], "diskState": "Unattached", OWNED_SINCE: subscription.moment}
     subscription.put(DISK, {**free, "properties": properties})
@@ -231,6 +236,7 @@ def end_disk(subscription: Subscription, disk: Document, reason: str) -> None:
     """A disk goes."""
     subscription.died(disk, reason)
     subscription.drop(DISK, disk["id"])
+    subscription.world.boxes.wipe(disk["properties"]["uniqueId"])
 
 
 def delete_disk(subscription: Subscription, disk: Document) -> None:

@@ -1,0 +1,197 @@
+"""Attaches volumes to boxes: one writer each, by the volume's lease until the journal names the box.
+
+The journal names a box as the holder of a volume before the call that attaches it. A holder that has ended
+holds nothing: :func:`free_unused` notes that, and the volume is kept from the end of the box on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from gpucloud.clouds.audit import about
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.errors import CloudError, UsageError
+from gpucloud.journal.events import Extended, Seen
+from gpucloud.journal.facts import Facts, Volume
+from gpucloud.journal.lifecycle import OVER, Kind
+from gpucloud.journal.records import Box
+from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
+from gpucloud.resources import Ref, ResourceKind
+from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.volumes import mount, unmount
+
+ATTACH_TIMEOUT_S = 120.0
+MOUNT_TIMEOUT_S = 300.0
+UNMOUNT_TIMEOUT_S = 20.0
+LABEL = "gpucloud-"
+LABEL_DIGITS = 7
+"""ext4 takes 16 characters."""
+
+Attached = tuple[UsableVolume, Sequence[str]]
+"""A volume that is attached, and the paths at which its machine may show the device."""
+
+
+def label_of(volume: Box) -> str:
+    """The label of a volume's file system, by which it is mounted."""
+    return LABEL + volume.id[-LABEL_DIGITS:]
+
+
+@contextmanager
+def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]:
+    """Holds every volume that a box may use, so that nobody else attaches one meanwhile.
+
+    Raises:
+        UsageError: one cannot be used, or another process works on it.
+    """
+    taken: list[Box] = []
+    found: list[UsableVolume] = []
+    try:
+        for group in usable_volumes(context.journal, context.owner, spec, context.clock()):
+            for each in group:
+                volume = context.take(each.volume)
+                if volume is None:
+                    raise UsageError(
+                        f"another process works on volume {each.volume.name!r}",
+                        hint="wait for it, then repeat",
+                    )
+                taken.append(volume)
+                found.append(replace(each, volume=volume))
+        # As they are now that they are held.
+        usable_volumes(context.journal, context.owner, spec, context.clock())
+        yield tuple(found)
+    finally:
+        for volume in taken:
+            context.journal.release(volume)
+
+
+def chosen_at(volumes: Sequence[UsableVolume], cloud: str, region: str, zone: str) -> list[UsableVolume]:
+    """The volumes for a machine in a place: for each path, the first that is there."""
+    by_path: dict[str, UsableVolume] = {}
+    for each in volumes:
+        if each.is_in(cloud, region, zone):
+            by_path.setdefault(each.path, each)
+    return list(by_path.values())
+
+
+def disk_of(context: Context, volume: Box) -> Ref:
+    """The disk of a volume that is there."""
+    rows = context.journal.resources(volume.id)
+    return next(row.ref for row in rows if row.ref.kind is ResourceKind.DISK)
+
+
+def note_use(context: Context, volume: Box, box: Box) -> None:
+    """Journals that a box holds a volume from now on. Nothing is asked of a cloud."""
+    now = context.clock()
+    used = replace(_known(volume), holder=box.id, used_at=now)
+    context.journal.write(volume, Extended(expires_at=(box.expires_at or now) + _keep(volume)))
+    context.journal.write(volume, Seen(facts=Facts(volume=used)))
+
+
+def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> list[Attached]:
+    """Attaches the volumes of a box to its machine.
+
+    Raises:
+        CloudError: the cloud refused.
+    """
+    if not volumes or box.place is None:
+        return []
+    cloud, place = context.clouds.usable(box.cloud), box.place
+    found: list[Attached] = []
+    chosen = chosen_at(volumes, place.cloud, place.region, place.zone or "")
+    with about(box=box.id):
+        for number, each in enumerate(chosen):
+            disk = disk_of(context, each.volume)
+            context.tell("volume", f"attaching {each.volume.name} for {each.path}")
+            call = partial(cloud.attach, disk, box.machine(0), number)
+            found.append((each, context.tasks.run(call, ATTACH_TIMEOUT_S)))
+            _move_tag(context, cloud, context.journal.box(each.volume.id), disk)
+    _let_go_of_others(context, volumes, {each.volume.id for each in chosen})
+    return found
+
+
+def mount_all(context: Context, node: Target, attached: Sequence[Attached]) -> None:
+    """Mounts volumes that are attached, each by the label of its file system.
+
+    A volume is formatted only if it is blank and was never mounted.
+
+    Raises:
+        NotMountedError: the node refused.
+    """
+    for each, devices in attached:
+        known = _known(context.journal.box(each.volume.id))
+        context.tell("volume", f"mounting {each.volume.name} at {each.path}")
+        call = partial(
+            mount, node, each.path, label=label_of(each.volume), devices=devices, may_format=not known.mounted
+        )
+        context.tasks.run(call, MOUNT_TIMEOUT_S)
+        context.journal.write(each.volume, Seen(facts=Facts(volume=replace(known, mounted=True))))
+
+
+def unmount_all(context: Context, box: Box, node: Target) -> None:
+    """Writes what the volumes of a box have in memory to their disks; a node that does not answer is left."""
+    paths = [each.partition(":")[2] for each in box.wanted.spec.get("volumes") or ()]
+    if not paths:
+        return
+    context.tell("volume", f"unmounting {', '.join(paths)}")
+    call = context.tasks.start(partial(unmount, node, paths))
+    context.tasks.until_done([call], UNMOUNT_TIMEOUT_S)
+
+
+def free_unused(context: Context) -> None:
+    """Notes which volumes no living box holds any more: each is kept from the end of its box on."""
+    held = [each for each in _volumes(context) if each.volume is not None and each.volume.holder]
+    holders = {box.id: box for box in context.journal.known({_known(each).holder for each in held})}
+    for volume in held:
+        holder = holders.get(_known(volume).holder)
+        if holder is None or holder.state in OVER:
+            ended_at = holder.ended_at if holder else None
+            _free(context, volume, ended_at or context.clock())
+
+
+def _free(context: Context, volume: Box, used_at: datetime) -> None:
+    """Journals that a volume is not in use since a moment; its tag follows, or the next use moves it."""
+    taken = context.take(volume)
+    if taken is None:
+        return
+    try:
+        end = used_at.replace(microsecond=0) + _keep(taken)
+        free = replace(_known(taken), holder="", used_at=used_at)
+        context.journal.write(taken, Extended(expires_at=end))
+        context.journal.write(taken, Seen(facts=Facts(volume=free)))
+        cloud = context.clouds.usable(taken.cloud)
+        _move_tag(context, cloud, context.journal.held(taken), disk_of(context, taken))
+    except CloudError as error:
+        context.warn("volume", f"The deadline of volume {volume.name} is not in its tags: {error.message}")
+    finally:
+        context.journal.release(taken)
+
+
+def _let_go_of_others(context: Context, volumes: Sequence[UsableVolume], used: set[str]) -> None:
+    """Gives back the volumes of other places, at which the launch has tried before."""
+    for each in volumes:
+        volume = context.journal.box(each.volume.id)
+        if volume.id not in used and _known(volume).holder:
+            context.journal.write(each.volume, Seen(facts=Facts(volume=replace(_known(volume), holder=""))))
+
+
+def _move_tag(context: Context, cloud: Cloud, volume: Box, disk: Ref) -> None:
+    context.tasks.run(partial(cloud.extend, [disk], volume.expires_at, (), lambda _: None), ATTACH_TIMEOUT_S)
+
+
+def _volumes(context: Context) -> list[Box]:
+    return context.journal.boxes(owner=context.owner, kind=Kind.VOLUME)
+
+
+def _known(volume: Box) -> Volume:
+    assert volume.volume is not None  # noqa: S101  (every volume has it)
+    return volume.volume
+
+
+def _keep(volume: Box) -> timedelta:
+    return timedelta(seconds=_known(volume).keep_s)

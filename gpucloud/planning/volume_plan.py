@@ -1,0 +1,96 @@
+"""The plan of a volume: where it is made, what it costs, and for how long it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gpucloud.costs.resource_prices import DISK, listed_prices
+from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.journal.facts import Place, Price
+from gpucloud.market.search import search
+from gpucloud.planning.plan import Candidate
+from gpucloud.planning.planner import Access, candidates_of
+from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Market
+from gpucloud_pricing.billing import Billing
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.values import Money
+
+KEEP = timedelta(days=30)
+"""How long a volume is kept after its last use by default."""
+LEAST_KEEP = timedelta(hours=1)
+HOURS_PER_DAY = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumePlan:
+    """A volume before it is made. ``listed`` has the list prices of its region, as of a box."""
+
+    name: str
+    place: Place
+    size_gib: int
+    keep: timedelta
+    listed: Mapping[str, Price]
+
+    def per_day(self, billing: Billing) -> Money | None:
+        """What it costs per day; ``None`` if its price is unknown."""
+        price = self.listed.get(DISK)
+        if price is None:
+            return None
+        gib_months = billing.disk_gib(self.size_gib) * HOURS_PER_DAY / HOURS_PER_MONTH
+        return Money(amount=round(price.amount * gib_months, 6), currency=price.currency)
+
+
+def plan_volume(
+    context: Context, market: Market, near: Spec, *, name: str, size_gib: int, keep: timedelta
+) -> VolumePlan:
+    """Plans a volume in the place of the cheapest machine that matches a spec, so that one can use it.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        market: the offers and the prices of disks.
+        near: its GPU, if any, and its clouds, regions and zones.
+        name: the name of the volume.
+        size_gib: its size.
+        keep: how long it is kept after its last use.
+
+    Raises:
+        UsageError: it is kept too briefly, or its cloud does not sell that size.
+        NoOfferError: no machine matches.
+        CloudError: no cloud can be used.
+    """
+    if keep < LEAST_KEEP:
+        raise UsageError("--keep: a volume is kept for at least 1h", hint="use a larger --keep")
+    place = _place_of(context, market, near)
+    least, most = context.clouds.usable(place.cloud).volume_sizes_gib
+    if not least <= size_gib <= most:
+        raise UsageError(
+            f"--size: {size_gib} GiB is not possible; a volume on {place.cloud} has {least} to {most} GiB"
+        )
+    listed = listed_prices(market, place.cloud, place.region, size_gib, None)
+    return VolumePlan(name=name, place=place, size_gib=size_gib, keep=keep, listed=listed)
+
+
+def _place_of(context: Context, market: Market, near: Spec) -> Place:
+    found = candidates_of(search(market, near.demand(), context.clock().date()).offers)
+    zoned = {each.cloud for each in found if each.zone}
+    # A cloud whose machines are in zones makes disks in zones alone.
+    wanted = [each for each in found if each.zone or each.cloud not in zoned]
+    if not wanted:
+        raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
+    access = Access(context, to_buy=True)
+    while True:
+        left = [each for each in wanted if each.cloud not in access.left_out]
+        if not left:
+            raise access.nobody()
+        access.ask([left[0].cloud])
+        if left[0].cloud in access.usable:
+            return _place(context, left[0])
+
+
+def _place(context: Context, candidate: Candidate) -> Place:
+    account = context.tasks.run(context.clouds.usable(candidate.cloud).account)
+    return Place(cloud=candidate.cloud, account=account, region=candidate.region, zone=candidate.zone or None)

@@ -1,0 +1,71 @@
+"""Volumes: data disks that outlive instances.
+
+Sources: ECS API reference, CreateDisk and AttachDisk; ECS user guide, "ESSDs", read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from gpucloud.resources import Ref, Request, Resource, ResourceKind, State, Tags, VolumeOrder
+from gpucloud_alibaba.clients import Clients, listed
+from gpucloud_alibaba.describe import ref_of
+from gpucloud_alibaba.errors import code_of, named, reading
+from gpucloud_alibaba.models import ecs_models
+from gpucloud_alibaba.prices import DISK_CATEGORY
+
+SIZES_GIB = (20, 64 * 1024)
+"""Of an ESSD of level PL1."""
+
+
+def request_of(order: VolumeOrder) -> Request:
+    """The create call as plain JSON. Pure: the same order yields the same request."""
+    call = {
+        "RegionId": order.region,
+        "ZoneId": order.zone,
+        "DiskName": order.name,
+        "Size": order.size_gib,
+        "DiskCategory": DISK_CATEGORY,
+        "PerformanceLevel": "PL1",
+        "Encrypted": True,
+        "ClientToken": order.key,
+        "Tag": [{"Key": key, "Value": value} for key, value in order.tags.as_dict().items()],
+    }
+    return {"account": order.account, "create_disk": call}
+
+
+def create(request: Request, clients: Clients) -> Resource:
+    """Sends the call, once. The answer has the id only; all other fields are as ordered."""
+    models, call = ecs_models(), request["create_disk"]
+    answer = clients.ecs(call["RegionId"]).create_disk(models.CreateDiskRequest().from_map(dict(call))).body
+    with reading("CreateDisk"):
+        id_ = named(answer.disk_id)
+    return Resource(
+        ref=ref_of(request["account"], call["RegionId"], ResourceKind.DISK, id_),
+        state=State.PENDING,
+        tags=Tags.parse({tag["Key"]: tag["Value"] for tag in call["Tag"]}),
+        size_gib=call["Size"],
+        zone=call["ZoneId"],
+    )
+
+
+def attach(disk: Ref, instance_id: str, clients: Clients) -> list[str]:
+    """Attaches a disk, which outlives the instance; returns the link that udev makes to it.
+
+    A disk's serial number is its id without ``d-`` (ECS user guide, "Query the serial number of a disk").
+    """
+    asked = ecs_models().AttachDiskRequest(
+        instance_id=instance_id, disk_id=disk.id, delete_with_instance=False
+    )
+    try:
+        clients.ecs(disk.region).attach_disk(asked)
+    except Exception as error:
+        if code_of(error) != "IncorrectDiskStatus" or not _is_attached(disk, instance_id, clients):
+            raise
+    return [f"/dev/disk/by-id/virtio-{disk.id.removeprefix('d-')}"]
+
+
+def _is_attached(disk: Ref, instance_id: str, clients: Clients) -> bool:
+    """Whether an earlier try has attached it."""
+    asked = ecs_models().DescribeDisksRequest(region_id=disk.region, instance_id=instance_id)
+    body = clients.ecs(disk.region).describe_disks(asked).body
+    with reading("DescribeDisks"):
+        return any(each.disk_id == disk.id for each in listed(body.disks.disk))

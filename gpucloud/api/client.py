@@ -475,6 +475,7 @@ class Client:
         run_id: str | None = None,
         alone: bool = False,
         timeout_s: float | None = None,
+        restarts: int | None = None,
         retry_on: Collection[str] = (),
         fetch: Sequence[tuple[str, str]] = (),
         keep_on_failure: bool = False,
@@ -491,7 +492,10 @@ class Client:
             run_id: the id of the run, which the box has as a tag; by default, a new one.
             alone: refuses a run id that a living box has, in the journal or in a cloud.
             timeout_s: the command is stopped after this, with the exit code 124.
-            retry_on: starts again, at most 3 times, after an ``interruption`` or for lack of ``capacity``.
+            restarts: how often it is started again, on another box, after an interruption, lost hardware or
+                for lack of capacity, or if its command asks for that by the exit code 75.
+            retry_on: only after an ``interruption`` or for lack of ``capacity``; at most 3 times, without
+                ``restarts``.
             fetch: the files to copy back at the end: (path on the box, local path).
             keep_on_failure: keeps the box until its deadline if the command or the set-up fails.
             out: receives the command's standard output as it arrives.
@@ -500,6 +504,7 @@ class Client:
 
         Raises:
             BoxLostError: the box ended before its command did.
+            FruitlessError: the boxes of several attempts were lost, without a checkpoint.
             NotCopiedError: the command succeeded, but its files could not be copied back.
             OwedError: something may still be billed.
             SetupFailedError: the set-up failed, and the box is kept.
@@ -507,8 +512,9 @@ class Client:
         """
         from gpucloud.api.running import refuse_unrunnable, wanted_of_run
         from gpucloud.api.running import run as run_on_its_own_box
+        from gpucloud.journal.runs import Work
         from gpucloud.runs.job import Job, discard
-        from gpucloud.runs.run import Orders
+        from gpucloud.runs.run import Orders, restarts_of
 
         refuse_unrunnable(command, fetch)
         variables = self._session.profile.variables if environment is None else environment
@@ -527,9 +533,19 @@ class Client:
             err=err or discard,
             timeout_s=timeout_s,
         )
-        orders = Orders(job=job, retry_on=frozenset(retry_on), fetch=fetch, keep_on_failure=keep_on_failure)
+        limit, reasons = restarts_of(restarts, retry_on)
+        work = Work(
+            spec=wanted.spec.document(),
+            command=command if isinstance(command, str) else tuple(command),
+            restarts=limit,
+            reasons=reasons,
+            timeout_s=timeout_s,
+            fetch=tuple(fetch),
+            accept_snapshot_price=accept_snapshot_price,
+        )
+        orders = Orders(job=job, fetch=fetch, keep_on_failure=keep_on_failure)
         with self._session.operation() as context:
-            return run_on_its_own_box(self, context, wanted, orders, alone=alone)
+            return run_on_its_own_box(self, context, wanted, orders, work, alone=alone)
 
     def new_run_id(self) -> str:
         """A new, unique run id."""

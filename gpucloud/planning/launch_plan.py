@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
@@ -18,9 +19,15 @@ PLAN_S = 120.0
 
 
 def plan_launch(
-    context: Context, market: Market, spec: Spec, *, accept_snapshot_price: bool = False, to_buy: bool = False
+    context: Context,
+    market: Market,
+    spec: Spec,
+    *,
+    accept_snapshot_price: bool = False,
+    to_buy: bool = False,
+    avoided: Avoided = NOTHING_AVOIDED,
 ) -> Plan:
-    """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.planning.planner.Wish`.
+    """The plan for a spec, at today's prices; the rest is as in :class:`gpucloud.planning.planner.Wish`.
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
@@ -29,7 +36,7 @@ def plan_launch(
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     context.tell("plan", "searching the market")
-    wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy)
+    wish = wish_for(spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy, avoided=avoided)
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)
     if spec.budget is not None:

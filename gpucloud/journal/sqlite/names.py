@@ -7,6 +7,7 @@ from pathlib import Path
 
 # SQLite uses a partial index only for a query with exactly the same condition.
 LIVING = "state NOT IN ('deleted', 'failed')"
+GOING_ON = "state NOT IN ('ended', 'failed', 'cancelled')"
 BUSY_S = 0.05
 """How long to wait for another process: somebody waits for a key."""
 

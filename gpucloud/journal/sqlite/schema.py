@@ -153,7 +153,27 @@ An intent's ``status`` is planned, open, watched, made or closed; a resource's `
 being created, and its ``state`` is making, made, delete_asked, gone_once or gone.
 """
 
-PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage")
+_VERSION_5 = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    state TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    lease TEXT,
+    created_at TEXT NOT NULL,
+    ended_at TEXT,
+    expires_at TEXT,
+    facts TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX one_living_run_per_id ON runs (owner, run_id)
+    WHERE state NOT IN ('ended', 'failed', 'cancelled');
+CREATE INDEX runs_by_id ON runs (owner, run_id)
+"""
+"""Runs are a table; their events stand among those of boxes (the column is still called ``box``)."""
+
+PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage", "runs")
 """The tables that are projections of the events."""
 
 
@@ -183,7 +203,7 @@ def replay(connection: sqlite3.Connection) -> None:
             raise UnreadableEventError(f"event {seq}, number {number} of box {box}: {error}") from error
 
 
-STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4)
+STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5)
 """The migration to each version from the previous one."""
 
 VERSION = len(STEPS)

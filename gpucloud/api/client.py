@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpucloud.api.launching import Confirm
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept
+    from gpucloud.api.runs import Run
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
@@ -552,6 +553,41 @@ class Client:
         from gpucloud.journal.lifecycle import new_id
 
         return new_id("r-", self._session.now(), os.urandom(10))
+
+    # --- runs
+
+    def runs(self, *, over: bool = False) -> list[Run]:
+        """The owner's runs as the journal has them, oldest first; ``over`` adds those that are over."""
+        from gpucloud.api.runs import Run
+
+        now = self._session.now()
+        return [Run.read(run, self, now) for run in self.journal.runs(owner=self.owner, over=over)]
+
+    def get_run(self, run_id: str) -> Run:
+        """The run with this id; of several, the newest.
+
+        Raises:
+            UsageError: there is none.
+        """
+        from gpucloud.api.runs import Run, find_run
+
+        return Run.read(find_run(self, run_id), self, self._session.now())
+
+    def cancel_run(self, run_id: str, *, confirm: Callable[[Run], bool] | None = None) -> Run:
+        """Ends a run and its box, also one that another process works on; one that is over stays as it is.
+
+        Args:
+            run_id: its id.
+            confirm: is called before anything is ended; by default, nothing is confirmed.
+
+        Raises:
+            OwedError: something may still be billed; the next call that changes anything continues.
+            UsageError: there is no such run, or ``confirm`` returned ``False``.
+        """
+        from gpucloud.api.ending import cancel_run
+
+        with self._session.operation() as context:
+            return cancel_run(self, context, run_id, confirm)
 
     # --- boxes
 

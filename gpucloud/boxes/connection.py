@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpucloud.boxes.bring_up import targets
@@ -25,11 +26,15 @@ def find_box(journal: Journal, owner: str, name: str) -> Box:
     living = [box for box in found if box.ended_at is None]
     if found:
         return (living or found)[-1]
-    near = most_like(name, [box.name for box in journal.boxes(owner=owner)])
-    raise UsageError(
-        f"there is no box named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
-        hint="see your boxes: gpucloud list",
-    )
+    known = [box.name for box in journal.boxes(owner=owner)]
+    raise no_such("box", name, known, hint="see your boxes: gpucloud list")
+
+
+def no_such(kind: str, name: str, known: Sequence[str], *, hint: str) -> UsageError:
+    """The error for a name that nothing has; it names the nearest of those that are known."""
+    near = most_like(name, known)
+    nearest = f"; did you mean {near[0]}?" if near else ""
+    return UsageError(f"there is no {kind} named {name!r}{nearest}", hint=hint)
 
 
 def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Target:

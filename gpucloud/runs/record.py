@@ -65,6 +65,14 @@ def write_end(context: Context, run: Run, outcome: int | BaseException) -> None:
         context.journal.write(run, ended)
 
 
+def cancel(context: Context, run: Run) -> None:
+    """Cancels a run that is not over, also one of a living process: that one plans no more boxes for it."""
+    taken = context.take_run(run, by_force=True)
+    if taken is not None:
+        failure = Failure(error_class="cancelled", message="it was cancelled")
+        context.journal.write(taken, RunEnded(state=RunState.CANCELLED, failure=failure))
+
+
 def failed(error: BaseException) -> RunEnded:
     """The end of a run by a failure; a signal cancels it."""
     cancelled = isinstance(error, InterruptedBySignal | KeyboardInterrupt)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Proposal, Ran, Recovered, Searched, Swept
+    from gpucloud.api.runs import Run, RunAttempt
     from gpucloud.api.volume import Volume
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     )
     from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
     from gpucloud.journal.lifecycle import BoxState
+    from gpucloud.journal.runs import RunState
     from gpucloud.market.commitments import Commitments
     from gpucloud.market.equivalents import Equivalents, SizeComparison
     from gpucloud.market.history import PriceChanges, PriceTrends
@@ -74,6 +76,7 @@ _MODULES = {
     "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.api.volume": "Volume",
+    "gpucloud.api.runs": "Run RunAttempt",
     "gpucloud.checkup": "Checked",
     "gpucloud.clouds.audit": "AuditRecord",
     "gpucloud.clouds.profile": "Profile",
@@ -86,6 +89,7 @@ _MODULES = {
     " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
     "gpucloud.journal.lifecycle": "BoxState",
+    "gpucloud.journal.runs": "RunState",
     "gpucloud.market.commitments": "Commitments",
     "gpucloud.market.equivalents": "Equivalents SizeComparison",
     "gpucloud.market.history": "PriceChanges PriceTrends",
@@ -166,6 +170,9 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Ran",
     "Recovered",
     "Refreshed",
+    "Run",
+    "RunAttempt",
+    "RunState",
     "Searched",
     "SetupFailedError",
     "SizeComparison",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept
+    from gpucloud.api.runs import Run
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
@@ -485,6 +486,7 @@ class Client:
         run_id: str | None = None,
         alone: bool = False,
         timeout_s: float | None = None,
+        restarts: int | None = None,
         retry_on: Collection[str] = (),
         fetch: Sequence[tuple[str, str]] = (),
         keep_on_failure: bool = False,
@@ -501,7 +503,10 @@ class Client:
             run_id: the id of the run, which the box has as a tag; by default, a new one.
             alone: refuses a run id that a living box has, in the journal or in a cloud.
             timeout_s: the command is stopped after this, with the exit code 124.
-            retry_on: starts again, at most 3 times, after an ``interruption`` or for lack of ``capacity``.
+            restarts: how often it is started again, on another box, after an interruption, lost hardware or
+                for lack of capacity, or if its command asks for that by the exit code 75.
+            retry_on: only after an ``interruption`` or for lack of ``capacity``; at most 3 times, without
+                ``restarts``.
             fetch: the files to copy back at the end: (path on the box, local path).
             keep_on_failure: keeps the box until its deadline if the command or the set-up fails.
             out: receives the command's standard output as it arrives.
@@ -510,6 +515,7 @@ class Client:
 
         Raises:
             BoxLostError: the box ended before its command did.
+            FruitlessError: the boxes of several attempts were lost, without a checkpoint.
             NotCopiedError: the command succeeded, but its files could not be copied back.
             OwedError: something may still be billed.
             SetupFailedError: the set-up failed, and the box is kept.
@@ -517,8 +523,9 @@ class Client:
         """
         from gpucloud.api.running import refuse_unrunnable, wanted_of_run
         from gpucloud.api.running import run as run_on_its_own_box
+        from gpucloud.journal.runs import Work
         from gpucloud.runs.job import Job, discard
-        from gpucloud.runs.run import Orders
+        from gpucloud.runs.run import Orders, restarts_of
 
         refuse_unrunnable(command, fetch)
         variables = self._session.profile.variables if environment is None else environment
@@ -537,15 +544,60 @@ class Client:
             err=err or discard,
             timeout_s=timeout_s,
         )
-        orders = Orders(job=job, retry_on=frozenset(retry_on), fetch=fetch, keep_on_failure=keep_on_failure)
+        limit, reasons = restarts_of(restarts, retry_on)
+        work = Work(
+            spec=wanted.spec.document(),
+            command=command if isinstance(command, str) else tuple(command),
+            restarts=limit,
+            reasons=reasons,
+            timeout_s=timeout_s,
+            fetch=tuple(fetch),
+            accept_snapshot_price=accept_snapshot_price,
+        )
+        orders = Orders(job=job, fetch=fetch, keep_on_failure=keep_on_failure)
         with self._session.operation() as context:
-            return run_on_its_own_box(self, context, wanted, orders, alone=alone)
+            return run_on_its_own_box(self, context, wanted, orders, work, alone=alone)
 
     def new_run_id(self) -> str:
         """A new, unique run id."""
         from gpucloud.journal.lifecycle import new_id
 
         return new_id("r-", self._session.now(), os.urandom(10))
+
+    # --- runs
+
+    def runs(self, *, over: bool = False) -> list[Run]:
+        """The owner's runs as the journal has them, oldest first; ``over`` adds those that are over."""
+        from gpucloud.api.runs import Run
+
+        now = self._session.now()
+        return [Run.read(run, self, now) for run in self.journal.runs(owner=self.owner, over=over)]
+
+    def get_run(self, run_id: str) -> Run:
+        """The run with this id; of several, the newest.
+
+        Raises:
+            UsageError: there is none.
+        """
+        from gpucloud.api.runs import Run, find_run
+
+        return Run.read(find_run(self, run_id), self, self._session.now())
+
+    def cancel_run(self, run_id: str, *, confirm: Callable[[Run], bool] | None = None) -> Run:
+        """Ends a run and its box, also one that another process works on; one that is over stays as it is.
+
+        Args:
+            run_id: its id.
+            confirm: is called before anything is ended; by default, nothing is confirmed.
+
+        Raises:
+            OwedError: something may still be billed; the next call that changes anything continues.
+            UsageError: there is no such run, or ``confirm`` returned ``False``.
+        """
+        from gpucloud.api.ending import cancel_run
+
+        with self._session.operation() as context:
+            return cancel_run(self, context, run_id, confirm)
 
     # --- boxes
 

@@ -170,3 +170,72 @@ class BoxDocument(TypedDict):
     replaced: str | None
     setup_error: str | None
     guards: list[GuardDocument | None]
+
+
+class RunAttemptDocument(TypedDict):
+    """One box of a run.
+
+    Attributes:
+        box: its name; ``null`` if none was planned.
+        at: when the attempt was begun.
+        lost_at: when its loss was noticed.
+        loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` (its command asks for
+            a restart) or ``launch`` (its process ended before the command began); ``null`` if it was not.
+        message: the loss, in words.
+        cost_so_far: what the box has cost, by currency.
+    """
+
+    box: str | None
+    box_id: str | None
+    cloud: str | None
+    region: str | None
+    zone: str | None
+    instance_type: str | None
+    purchase: str | None
+    at: Time
+    lost_at: Time | None
+    loss: str | None
+    message: str | None
+    cost_so_far: list[MoneyDocument]
+
+
+RunFailureDocument = TypedDict("RunFailureDocument", {"class": str, "message": str})
+
+
+class RunRecordDocument(TypedDict):
+    """One run: a command with its attempts.
+
+    Attributes:
+        run_id: unique among the runs that are not over.
+        state: ``running``, ``waiting``, ``ended``, ``failed`` or ``cancelled``.
+        detached: whether it goes on without the process that began it.
+        abandoned: whether its process has ended, and it was not detached: it will not go on.
+        command: a shell command, or the arguments of a program.
+        spec: of its boxes, without the values of variables.
+        restarts: how often it was restarted.
+        most_restarts: how often it may be.
+        restart_at: when the next attempt is due.
+        expires_at: its deadline; ``null`` for none.
+        exit_code: of its command.
+        failure: why it ended otherwise.
+        attempts: its boxes, oldest first.
+        cost_so_far: what they have cost, by currency.
+    """
+
+    run_id: str
+    owner: str
+    state: str
+    detached: bool
+    abandoned: bool
+    command: list[str] | str
+    spec: dict[str, Any]
+    restarts: int
+    most_restarts: int
+    restart_at: Time | None
+    created_at: Time
+    ended_at: Time | None
+    expires_at: Time | None
+    exit_code: int | None
+    failure: RunFailureDocument | None
+    attempts: list[RunAttemptDocument]
+    cost_so_far: list[MoneyDocument]

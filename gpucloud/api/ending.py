@@ -1,4 +1,4 @@
-"""The deletion of boxes as one call: find them, confirm, delete them, settle."""
+"""The end of boxes and runs as one call: find them, confirm, end them, settle."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box
 from gpucloud.api.results import Ended, Searched
+from gpucloud.api.runs import Run, find_run
 from gpucloud.boxes.attachments import free_unused
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.connection import find_box
@@ -17,7 +18,9 @@ from gpucloud.inventory.recover import take_in_run
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
+from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.resources import BOX_ID, State
+from gpucloud.runs.record import cancel
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
@@ -48,6 +51,8 @@ def down(
             agreed = confirm(_read(client, context, living))
         if not agreed:
             raise UsageError("nothing was deleted")
+    if not names:
+        _cancel_runs(context, run_id)
     if context.tasks.signum is None:
         keep_logs(context, _reachable(context, living))
     ended = end_all(context, boxes, troubles)
@@ -68,6 +73,31 @@ def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[
     if names:
         return list({box.id: box for name in names if (box := find_box(journal, owner, name))}.values())
     return [box for box in journal.boxes(owner=owner) if run_id is None or box.run_id == run_id]
+
+
+def cancel_run(client: Client, context: Context, run_id: str, confirm: Callable[[Run], bool] | None) -> Run:
+    """See :meth:`gpucloud.Client.cancel_run`."""
+    run = find_run(client, run_id)
+    if confirm is not None and run.state not in RUNS_OVER:
+        with context.tasks.asking():
+            agreed = confirm(Run.read(run, client, context.clock()))
+        if not agreed:
+            raise UsageError("nothing was cancelled")
+    cancel(context, run)
+    troubles: list[GpucloudError] = []
+    boxes = context.journal.known({each.box for each in run.attempts if each.box})
+    end_all(context, [box for box in boxes if box.state not in OVER], troubles)
+    owed = merged(troubles)
+    if owed is not None:
+        raise owed
+    return Run.read(context.journal.run(run.id), client, context.clock())
+
+
+def _cancel_runs(context: Context, run_id: str | None) -> None:
+    """Cancels the run of this id, or all: nothing is bought for them when their boxes are gone."""
+    for run in context.journal.runs(owner=context.owner):
+        if run_id in {None, run.run_id}:
+            cancel(context, run)
 
 
 def _reachable(context: Context, boxes: Sequence[JournalBox]) -> list[Target]:

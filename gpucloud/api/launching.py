@@ -102,6 +102,7 @@ class Buyer:
                 spec,
                 accept_snapshot_price=self.wanted.accept_snapshot_price,
                 to_buy=True,
+                avoided=self.wanted.avoided,
             )
         if self.saved is not None:
             plan = renewed(self.saved, plan)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud.api.box import Box
+from gpucloud.api.box import Box as PublicBox
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import UsageError
+from gpucloud.journal.lifecycle import new_id
+from gpucloud.journal.records import Box, Run
+from gpucloud.journal.runs import Work
+from gpucloud.runs.rules import avoided, budget_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -64,17 +72,80 @@ def wanted_of_run(
     )
 
 
-def run(client: Client, context: Context, wanted: Wanted, orders: Orders, *, alone: bool) -> Ran:
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Buys the boxes of a run: the first as it is wanted, the others with what is left of time and budget."""
+
+    client: Client
+    context: Context
+    wanted: Wanted
+
+    def buy(self, run: Run) -> Box:
+        """A box for the next attempt of a run, which this process holds, as the run.
+
+        Raises:
+            PriceError: the budget of the run is spent; or as :meth:`Buyer.buy`.
+            GpucloudError: as :meth:`Buyer.buy`.
+        """
+        now = self.context.clock()
+        wanted = replace(
+            self.wanted,
+            spec=self._spec_left(run, now) if run.attempts else self.wanted.spec,
+            run=run,
+            avoided=avoided(run.attempts, now),
+        )
+        return Buyer(self.context, self.client.catalog, wanted).buy()
+
+    def _spec_left(self, run: Run, now: datetime) -> Spec:
+        """The spec with what is left until the deadline of the run, and of its budget."""
+        spec = self.wanted.spec
+        if run.expires_at is not None:
+            spec = spec.replaced(ttl=timedelta(seconds=int((run.expires_at - now).total_seconds())))
+        if spec.budget is not None:
+            spec = spec.replaced(budget=budget_left(spec.budget, self._spent_usd(run, now)))
+        return spec
+
+    def _spent_usd(self, run: Run, now: datetime) -> Decimal:
+        """What the boxes of a run have cost so far. With a budget, every part of them has a known price."""
+        boxes = self.context.journal.known({each.box for each in run.attempts if each.box is not None})
+        costs = [cost_so_far(box, now, self.client.billing_of) for box in boxes]
+        usd = self.client.catalog.market.usd
+        known = [usd(cost.amount.amount, cost.amount.currency) for cost in costs if cost is not None]
+        return sum(filter(None, known), Decimal(0))
+
+
+def begin(context: Context, wanted: Wanted, work: Work) -> Run:
+    """Writes a new run down, which this process holds.
+
+    Raises:
+        RunLivesError: a run of this owner that is not over has its id.
+    """
+    assert wanted.run_id is not None  # noqa: S101  (a run has one)
+    lives = wanted.spec.ends_after(RUN_TTL)
+    now = context.clock()
+    return context.journal.begin_run(
+        id=new_id("run-", now, context.randomness(10)),
+        run_id=wanted.run_id,
+        owner=context.owner,
+        expires_at=None if lives is None else now + lives,
+        work=work,
+        lease=context.lease(),
+        claim=context.claim,
+    )
+
+
+def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: Work, *, alone: bool) -> Ran:
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
-    buyer = Buyer(context, client.catalog, wanted)
-    buyer.settle_first()
+    Buyer(context, client.catalog, wanted).settle_first()
     if alone:
         refuse_live(context, wanted.run_id)
     context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
-    attendant = Attendant(context, orders, buyer.buy)
+    attendant = Attendant(
+        context, begin(context, wanted, work), orders, Attempts(client, context, wanted).buy
+    )
     code = attendant.run()
     assert attendant.box is not None  # noqa: S101  (its command has ended)
-    box = Box.read(context.journal.box(attendant.box.id), client, context.clock())
+    box = PublicBox.read(context.journal.box(attendant.box.id), client, context.clock())
     return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))

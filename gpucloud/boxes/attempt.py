@@ -27,7 +27,7 @@ from gpucloud.errors import (
 from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
 from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Run
 from gpucloud.planning.plan import Candidate, Key
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import (
@@ -70,6 +70,7 @@ class Terms:
         allow_from: the networks that may connect.
         prices: the agreement about prices.
         rates: the amounts of other currencies for one USD, for spot bids.
+        run: the run that the box is an attempt of, which this process holds.
         attended: whether the box ends with the process that launches it, as the only living one of its run.
         expires_at: ``None`` only with ``--ttl none``.
         volumes: those that may be used, held by this process.
@@ -86,6 +87,7 @@ class Terms:
     allow_from: Sequence[str]
     prices: Agreement
     rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
+    run: Run | None = None
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None

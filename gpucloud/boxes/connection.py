@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpucloud.boxes.bring_up import targets
@@ -40,12 +40,17 @@ def find_box(journal: Journal, owner: str, name: str, kind: Kind | None = Kind.B
         raise UsageError(
             f"{name!r} is a {named[-1].kind}, not a {kind}", hint=f"see it: {LISTED[named[-1].kind]}"
         )
-    near = most_like(name, [box.name for box in journal.boxes(owner=owner, kind=kind)])
+    known = [box.name for box in journal.boxes(owner=owner, kind=kind)]
     kind = kind or Kind.BOX
-    raise UsageError(
-        f"there is no {kind} named {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
-        hint=f"see your {'boxes' if kind is Kind.BOX else 'volumes'}: {LISTED[kind]}",
-    )
+    plural = "boxes" if kind is Kind.BOX else "volumes"
+    raise no_such(kind, name, known, hint=f"see your {plural}: {LISTED[kind]}")
+
+
+def no_such(kind: str, name: str, known: Sequence[str], *, hint: str) -> UsageError:
+    """The error for a name that nothing has; it names the nearest of those that are known."""
+    near = most_like(name, known)
+    nearest = f"; did you mean {near[0]}?" if near else ""
+    return UsageError(f"there is no {kind} named {name!r}{nearest}", hint=hint)
 
 
 def target_of(box: Box, node: int, state: Path, proxy_command: str | None) -> Target:

@@ -163,6 +163,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         ),
         lease=context.lease(),
         alone=terms.attended,
+        run=terms.run,
     )
     context.tasks.clean_up = f"gpucloud down {terms.name} --yes"
     tried = Tried()

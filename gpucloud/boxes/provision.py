@@ -22,7 +22,8 @@ from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
 from gpucloud.journal.facts import Facts, FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Run
+from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.plan import Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
@@ -60,11 +61,15 @@ class Wanted:
         attended: whether it ends with this process.
         accept_snapshot_price: whether it may be bought at a price that the cloud does not confirm.
         keep_on_failure: whether it is kept until its deadline if its set-up fails.
+        run: the run that it is an attempt of, which this process holds.
+        avoided: places to leave out as long as others match.
     """
 
     spec: Spec
     environment: Mapping[str, str]
     run_id: str | None = None
+    run: Run | None = None
+    avoided: Avoided = NOTHING_AVOIDED
     attended: bool = False
     accept_snapshot_price: bool = False
     keep_on_failure: bool = False
@@ -241,6 +246,7 @@ class _Purchase:
             box=self.box_id,
             name=self.name,
             run_id=self.wanted.run_id,
+            run=self.wanted.run,
             nodes=spec.nodes,
             disk_gib=spec.disk,
             image=spec.image or DEFAULT_IMAGE,

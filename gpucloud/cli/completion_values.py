@@ -66,6 +66,18 @@ class Values:
 
         return self._journal(lambda journal, owner: run_ids(journal, owner, over=True))
 
+    def open_runs(self, _: str) -> Iterable[Value]:
+        """The runs that are not over."""
+        from gpucloud.journal.sqlite.names import recorded_runs
+
+        return self._journal(lambda journal, owner: recorded_runs(journal, owner, over=False))
+
+    def recorded_runs(self, _: str) -> Iterable[Value]:
+        """The newest runs, also those that are over."""
+        from gpucloud.journal.sqlite.names import recorded_runs
+
+        return self._journal(lambda journal, owner: recorded_runs(journal, owner, over=True))
+
     def _journal(self, read: Callable[[Path, str], list[Value]]) -> list[Value]:
         from gpucloud.config import JOURNAL, find_paths, known_owner
         from gpucloud.errors import UsageError
@@ -163,6 +175,8 @@ KINDS: Mapping[str, Callable[[Values, str], Iterable[Value]]] = {
     "box-path": Values.box_paths,
     "run": Values.runs,
     "any-run": Values.all_runs,
+    "open-run": Values.open_runs,
+    "recorded-run": Values.recorded_runs,
     "gpu": Values.gpus,
     "cloud": Values.clouds,
     "region": Values.regions,

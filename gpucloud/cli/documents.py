@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from gpucloud.api.documents import BoxDocument, VolumeDocument
+from gpucloud.api.documents import BoxDocument, RunRecordDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
@@ -111,6 +111,24 @@ class RunDocument(TypedDict):
     exit_code: int
     not_fetched: list[str]
     timeline: list[StepDocument]
+
+
+class RunsListDocument(TypedDict):
+    """``runs list``: runs, oldest first."""
+
+    runs: list[RunRecordDocument]
+
+
+class RunsShowDocument(TypedDict):
+    """``runs show``: one run."""
+
+    run: RunRecordDocument
+
+
+class RunsCancelDocument(TypedDict):
+    """``runs cancel``: a run that is over now."""
+
+    run: RunRecordDocument
 
 
 class ExecDocument(TypedDict):
@@ -707,6 +725,9 @@ DOCUMENTS: Mapping[str, Any] = {
     "project": ProjectDocument,
     "recover": RecoverDocument,
     "run": RunDocument,
+    "runs-cancel": RunsCancelDocument,
+    "runs-list": RunsListDocument,
+    "runs-show": RunsShowDocument,
     "sandbox": SandboxDocument,
     "setup": SetupDocument,
     "show": ShowDocument,

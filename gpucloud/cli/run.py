@@ -20,6 +20,7 @@ from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.runs.rules import ASKS_FOR_RESTART
 from gpucloud.runs.run import REASONS, RETRIES
 from gpucloud.spec.model import Spec
 
@@ -39,11 +40,21 @@ class JobOptions(Options):
             "--timeout", help="Stop the command after this time, with exit code 124: 30m, 2h.", metavar="TIME"
         ),
     ] = None
+    restarts: Annotated[
+        int | None,
+        typer.Option(
+            "--restarts",
+            min=0,
+            help="Start again on another box, at most N times, after an interruption, lost hardware,"
+            f" no capacity, or exit code {ASKS_FOR_RESTART}.",
+            metavar="N",
+        ),
+    ] = None
     retry_on: Annotated[
         str | None,
         typer.Option(
             "--retry-on",
-            help=f"Start again, at most {RETRIES} times, after: interruption, capacity.",
+            help=f"Limit --restarts (then {RETRIES} by default) to: interruption, capacity.",
             metavar="REASONS",
         ),
     ] = None
@@ -112,6 +123,7 @@ def run(
             command or spec.run or "",
             run_id=told.run_id,
             timeout_s=timeout_s,
+            restarts=job.restarts,
             retry_on=reasons,
             fetch=files,
             keep_on_failure=job.keep_on_failure,

@@ -29,12 +29,27 @@ class RunTakenError(UsageError):
         )
 
 
+class RunLivesError(UsageError):
+    """A run of this owner that is not over has the id already."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"run {run_id!r} exists already",
+            hint=f"choose another --run-id, or end it: gpucloud down --run-id {run_id}",
+        )
+
+
 class StaleWriterError(GpucloudError):
-    """Another process has taken this box over; nothing of this process may be written of it any more."""
+    """Another process has taken this over; nothing of this process may be written of it any more.
+
+    Args:
+        name: the name of the box, or the id of the run.
+        kind: ``box`` or ``run``.
+    """
 
     error_class = "taken_over"
 
-    def __init__(self, box: str) -> None:
+    def __init__(self, name: str, kind: str = "box") -> None:
         super().__init__(
-            f"box {box!r} was taken over by another gpucloud", hint="see its state: gpucloud list"
+            f"{kind} {name!r} was taken over by another gpucloud", hint="see its state: gpucloud list"
         )

@@ -1,5 +1,7 @@
 """The payloads of events: one versioned model per type of event, and a reader for every older version.
 
+An event is of a box or of a run, each with events, a lease and an epoch of its own.
+
 An event is never rewritten. A payload of an older version is read by the reader of its version, which returns
 the event in the newest version; new events are always of the newest version. Payloads that are read are
 validated by pydantic, which is imported only then, so that commands without events to read start quickly.
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
 from gpucloud.journal.lifecycle import BoxState, Kind, Lease
+from gpucloud.journal.runs import Attempt, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ class UnreadableEventError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """The base of all events. The time and the box are not part of the payload."""
+    """The base of all events. The time, and the box or run, are not part of the payload."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     type: ClassVar[str]
@@ -76,7 +79,7 @@ class Recovered(FirstOfBox):
 
 @dataclass(frozen=True, kw_only=True)
 class Taken(Event):
-    """Another process holds the box from now on. ``over``: the previous holder was not proven dead."""
+    """Another process holds the box or run from now on. ``over``: its holder was not proven dead."""
 
     type = "taken"
     lease: Lease
@@ -85,7 +88,7 @@ class Taken(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Released(Event):
-    """No process holds the box."""
+    """No process holds the box or run."""
 
     type = "released"
 
@@ -201,6 +204,52 @@ class StateChanged(Event):
     facts: Facts = NO_FACTS
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunBegun(Event):
+    """The first event of a run: it has an id and a lease; no box was planned for it yet."""
+
+    type = "run_begun"
+    run_id: str
+    owner: str
+    expires_at: datetime | None
+    lease: Lease
+    work: Work
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAttempted(Event):
+    """A box is planned for a run, in the same transaction."""
+
+    type = "run_attempted"
+    box: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDetached(Event):
+    """The command of a run has begun on its box, and goes on without the process that launched it."""
+
+    type = "run_detached"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLost(Event):
+    """The attempt under way was lost, and another one is to be made at ``restart_at`` or later."""
+
+    type = "run_lost"
+    attempt: Attempt
+    restart_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Event):
+    """A run is over: nothing more is bought for it."""
+
+    type = "run_ended"
+    state: RunState
+    exit_code: int | None = None
+    failure: Failure | None = None
+
+
 _TYPES: Mapping[str, type[Event]] = {
     each.type: each
     for each in (
@@ -219,6 +268,11 @@ _TYPES: Mapping[str, type[Event]] = {
         Extended,
         Seen,
         StateChanged,
+        RunBegun,
+        RunAttempted,
+        RunDetached,
+        RunLost,
+        RunEnded,
     )
 }
 

@@ -23,6 +23,7 @@ from gpucloud.journal.facts import (
     Wanted,
 )
 from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Kind, Lease
+from gpucloud.journal.runs import Attempt, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
@@ -158,6 +159,43 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run as the journal has it; ``number``, ``epoch`` and ``lease`` are as those of a :class:`Box`.
+
+    ``id`` is unique for ever; ``run_id``, the id that its user knows and its boxes have as a tag, is unique
+    among the owner's runs that are not over. The other fields are as in
+    :class:`gpucloud.journal.runs.RunFacts`.
+    """
+
+    id: str
+    run_id: str
+    owner: str
+    state: RunState
+    epoch: int
+    number: int
+    lease: Lease | None
+    created_at: datetime
+    ended_at: datetime | None
+    expires_at: datetime | None
+    work: Work
+    attempts: tuple[Attempt, ...]
+    detached: bool
+    restart_at: datetime | None
+    exit_code: int | None
+    failure: Failure | None
+
+    @property
+    def name(self) -> str:
+        """As its user knows it."""
+        return self.run_id
+
+    @property
+    def box(self) -> str | None:
+        """The id of the box of its last attempt; ``None`` if that has none."""
+        return self.attempts[-1].box if self.attempts else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """One create call that was meant to be made. ``zone`` is empty where the cloud chooses."""
 
@@ -222,7 +260,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvent:
-    """An event as it stands in the journal; ``number`` counts those of its box."""
+    """An event as it stands in the journal; ``number`` counts those of its box or run, which is ``box``."""
 
     id: str
     at: datetime

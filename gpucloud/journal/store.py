@@ -1,8 +1,8 @@
 """The journal: an append-only record of what was meant and what happened, and the tables read from it.
 
 Every change is one event, written in the same transaction as its effect on the tables ``boxes``, ``nodes``,
-``intents``, ``resources`` and ``usage``; replaying the events gives the same tables. When a call here
-returns, the event survives a crash of the machine. How the tables are kept is the database's alone
+``intents``, ``resources``, ``usage`` and ``runs``; replaying the events gives the same tables. When a call
+here returns, the event survives a crash of the machine. How the tables are kept is the database's alone
 (:mod:`gpucloud.journal.sqlite`); who may write what, and when, is here.
 
 All writing is :meth:`Journal.append`: an event with an id of its writer, the next number of its box, and the
@@ -21,21 +21,35 @@ from pathlib import Path
 from uuid import uuid4
 
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
-from gpucloud.journal.events import Event, Planned, Recovered, Released, Seen, Taken
+from gpucloud.journal.events import (
+    Event,
+    Planned,
+    Recovered,
+    Released,
+    RunAttempted,
+    RunBegun,
+    RunEnded,
+    Seen,
+    Taken,
+)
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Kind, Lease, may_become
-from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, SpotRun, StoredEvent
+from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, Run, SpotRun, StoredEvent
+from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.journal.sqlite.database import Database
 from gpucloud.journal.sqlite.writing import Writer
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
 
+DESERTED = Failure(error_class="unexpected", message="the process that ran it has ended")
+"""Why a run failed whose process has ended without a word, and which was not detached."""
+
 
 class Journal:
     """Reads and writes one journal. Safe to use from several threads and processes.
 
-    Who works on a box holds its lease: :meth:`plan_box` and :meth:`take` give it, :meth:`write` needs it,
-    :meth:`renew` renews all that this process holds, :meth:`release` gives it back.
+    Who works on a box or a run holds its lease: :meth:`plan_box`, :meth:`begin_run` and :meth:`take` give it,
+    :meth:`write` needs it, :meth:`renew` renews all that this process holds, :meth:`release` gives it back.
     """
 
     def __init__(
@@ -78,12 +92,13 @@ class Journal:
         """Appends one event and has it take effect, all or nothing.
 
         Args:
-            box: whose event it is.
+            box: the id of the box or run whose event it is.
             number: one more than that of the box's last event, as far as the writer knows.
             event: what happened.
 
         Raises:
             NameTakenError: it would give a box a name that a living one has.
+            RunLivesError: it would give a run an id that one which is not over has.
             ValueError: it cannot follow what is known of its box.
         """
         with self._database.writing() as writer:
@@ -122,12 +137,17 @@ class Journal:
         lease: Lease,
         alone: bool = False,
         kind: Kind = Kind.BOX,
+        run: Run | None = None,
     ) -> Box:
         """Writes a new holding down and takes its lease, before anything is asked of a cloud.
+
+        A box of a ``run``, which this process holds, is an attempt of it; that is written down with it, so
+        that who has lost the run plans no box for it.
 
         Raises:
             NameTakenError: a living box of this owner has the name.
             RunTakenError: it is to be alone in its run, and another box of the run is living.
+            StaleWriterError: the run was taken over.
         """
         planned = Planned(
             name=name,
@@ -142,10 +162,41 @@ class Journal:
         with self._database.writing() as writer:
             if alone:
                 _refuse_taken_run(writer, owner, run_id)
+            if run is not None:
+                self._write(writer, run, RunAttempted(box=id))
             self._add(writer, id, 0, planned)
             box = writer.box(id)
         self._held[id] = (box.epoch, lease)
         return box
+
+    def begin_run(
+        self,
+        *,
+        id: str,  # noqa: A002  (the field's own name)
+        run_id: str,
+        owner: str,
+        expires_at: datetime | None,
+        work: Work,
+        lease: Lease,
+        claim: Callable[[Lease | None], Claim],
+    ) -> Run:
+        """Writes a new run down and takes its lease; one of the same id, whose process has ended, fails.
+
+        Raises:
+            RunLivesError: a run of this owner that is not over has the id.
+        """
+        begun = RunBegun(run_id=run_id, owner=owner, expires_at=expires_at, lease=lease, work=work)
+        with self._database.writing() as writer:
+            for other in writer.runs_named(owner, run_id):
+                found = claim(other.lease)
+                if other.state not in RUNS_OVER and not other.detached and found is not Claim.HELD:
+                    self._write(writer, other, Taken(lease=lease, over=found is not Claim.FREE))
+                    failed = RunEnded(state=RunState.FAILED, failure=DESERTED)
+                    self._write(writer, writer.run(other.id), failed)
+            self._add(writer, id, 0, begun)
+            run = writer.run(id)
+        self._held[id] = (run.epoch, lease)
+        return run
 
     def recover_box(
         self,
@@ -218,6 +269,24 @@ class Journal:
         self._held[box] = (taken.epoch, lease)
         return taken
 
+    def take_run(
+        self, run: str, lease: Lease, *, claim: Callable[[Lease | None], Claim], by_force: bool = False
+    ) -> Run | None:
+        """Takes a run's lease and raises its epoch, as :meth:`take` does for a box.
+
+        Returns:
+            The run; ``None`` where its holder lives and ``by_force`` is not set, and for one that is over.
+        """
+        with self._database.writing() as writer:
+            now = writer.run(run)
+            found = claim(now.lease)
+            if now.state in RUNS_OVER or (found is Claim.HELD and not by_force):
+                return None
+            self._add(writer, run, now.epoch, Taken(lease=lease, over=found is not Claim.FREE))
+            taken = writer.run(run)
+        self._held[run] = (taken.epoch, lease)
+        return taken
+
     def renew(self) -> None:
         """Renews every lease that this process holds. That is no event: later it tells nothing."""
         held = dict(self._held)
@@ -251,19 +320,28 @@ class Journal:
             raise StaleWriterError(box.name)
         return now
 
-    def write(self, box: Box, event: Event) -> None:
-        """Appends one event about a box that this process holds.
+    def held_run(self, run: Run) -> Run:
+        """A run that this process holds, as it is now.
 
         Raises:
-            StaleWriterError: the box was taken over since ``box`` was read.
+            StaleWriterError: the run was taken over since ``run`` was read.
+        """
+        now = self.run(run.id)
+        if now.epoch != run.epoch:
+            raise StaleWriterError(run.run_id, "run")
+        return now
+
+    def write(self, box: Box | Run, event: Event) -> None:
+        """Appends one event about a box or a run that this process holds.
+
+        Raises:
+            StaleWriterError: it was taken over since ``box`` was read.
         """
         with self._database.writing() as writer:
-            # Who does not hold a box may have appended what it observed: the epoch is what counts.
-            if self._add(writer, box.id, box.epoch, event) is Appended.STALE:
-                raise StaleWriterError(box.name)
+            self._write(writer, box, event)
 
-    def release(self, box: Box) -> None:
-        """Says that we hold a box no more; where that cannot be written, the end of this process says it."""
+    def release(self, box: Box | Run) -> None:
+        """Says that we hold it no more; where that cannot be written, the end of this process says it."""
         self._held.pop(box.id, None)
         with suppress(JournalError, StaleWriterError):
             self.write(box, Released())
@@ -333,12 +411,32 @@ class Journal:
         with self._database.reading() as reader:
             return reader.spot_runs(owner)
 
+    def run(self, id: str) -> Run:  # noqa: A002
+        """The run with this internal id. Raises ``KeyError``."""
+        with self._database.reading() as reader:
+            return reader.run(id)
+
+    def runs(self, *, owner: str, over: bool = False) -> list[Run]:
+        """An owner's runs, oldest first; ``over`` adds those that are over."""
+        with self._database.reading() as reader:
+            return reader.runs(owner, over=over)
+
+    def runs_named(self, owner: str, run_id: str) -> list[Run]:
+        """An owner's runs with this id, in whatever state, oldest first."""
+        with self._database.reading() as reader:
+            return reader.runs_named(owner, run_id)
+
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""
         with self._database.writing() as writer:
             writer.rebuild()
 
     # --- inside
+
+    def _write(self, writer: Writer, held: Box | Run, event: Event) -> None:
+        # Who does not hold a box may have appended what it observed: the epoch is what counts.
+        if self._add(writer, held.id, held.epoch, event) is Appended.STALE:
+            raise StaleWriterError(held.name, "run" if isinstance(held, Run) else "box")
 
     def _add(self, writer: Writer, box: str, epoch: int, event: Event) -> Appended:
         """Appends an event after those that are there."""

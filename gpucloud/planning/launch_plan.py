@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from gpucloud.errors import NoOfferError, UsageError
+from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
@@ -19,9 +20,15 @@ PLAN_S = 120.0
 
 
 def plan_launch(
-    context: Context, market: Market, spec: Spec, *, accept_snapshot_price: bool = False, to_buy: bool = False
+    context: Context,
+    market: Market,
+    spec: Spec,
+    *,
+    accept_snapshot_price: bool = False,
+    to_buy: bool = False,
+    avoided: Avoided = NOTHING_AVOIDED,
 ) -> Plan:
-    """The plan for a spec, at today's prices; ``to_buy`` as in :class:`gpucloud.planning.planner.Wish`.
+    """The plan for a spec, at today's prices; the rest is as in :class:`gpucloud.planning.planner.Wish`.
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
@@ -33,7 +40,11 @@ def plan_launch(
     context.tell("plan", "searching the market")
     volumes = usable_volumes(context.journal, context.owner, spec, context.clock())
     wish = wish_for(
-        spec, accept_snapshot_price=accept_snapshot_price, to_buy=to_buy, volumes=places_of(volumes)
+        spec,
+        accept_snapshot_price=accept_snapshot_price,
+        to_buy=to_buy,
+        volumes=places_of(volumes),
+        avoided=avoided,
     )
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)

@@ -21,6 +21,7 @@ from gpucloud.errors import (
     is_absent,
 )
 from gpucloud.market.search import search
+from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.limits import within_limits
@@ -53,7 +54,8 @@ class Wish:
     """The wish to plan for: the market's demand, and the conditions that are not part of the market.
 
     ``demand`` has no price limit of its own: ``max_price_usd`` is compared with today's prices. ``to_buy``
-    means that the plan is bought at once, for which this machine's clock must be right.
+    means that the plan is bought at once, for which this machine's clock must be right. ``avoided`` are
+    places to leave out as long as others match.
     """
 
     demand: Demand
@@ -64,6 +66,7 @@ class Wish:
     image: str = DEFAULT_IMAGE
     accept_snapshot_price: bool = False
     to_buy: bool = False
+    avoided: Avoided = NOTHING_AVOIDED
 
 
 def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
@@ -164,7 +167,9 @@ class Inquiry:
             wanted = Purchase.RESERVED in self._wish.purchases
             self._held = _held(self._context, candidates) if wanted else []
         market = self._market
-        today = requote(candidates, self._quotes, usd=market.usd, plausible=market.is_plausible)
+        today = self._wish.avoided.without(
+            requote(candidates, self._quotes, usd=market.usd, plausible=market.is_plausible)
+        )
         bought = [each for each in today if each.purchase in self._wish.purchases]
         held = into_held(today, self._held, nodes=self._wish.nodes)
         ranked = [each for each in rank(bought + held) if each.key not in self.short]
@@ -436,6 +441,7 @@ def wish_for(
     accept_snapshot_price: bool,
     to_buy: bool,
     volumes: tuple[tuple[VolumePlace, ...], ...] = (),
+    avoided: Avoided = NOTHING_AVOIDED,
 ) -> Wish:
     """The wish of a spec; ``volumes`` are the places of its volumes.
 
@@ -453,4 +459,5 @@ def wish_for(
         image=spec.image or DEFAULT_IMAGE,
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,
+        avoided=avoided,
     )

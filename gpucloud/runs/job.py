@@ -128,5 +128,5 @@ def check_there(context: Context, box: Box) -> None:
         return
     taken_back = box.state is BoxState.INTERRUPTED or first.taken_back
     why = "was interrupted by its cloud" if taken_back else "ended before its command did"
-    hint = "retry automatically: --retry-on interruption" if taken_back else "see --ttl, --idle"
+    hint = "restart automatically: --restarts 3" if taken_back else "see --ttl, --idle"
     raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)

@@ -1,9 +1,9 @@
-"""A run: one command on a box of its own, which is gone when the run ends, in every outcome."""
+"""A run in the foreground: one command on a box, which is gone when the run ends, in every outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -11,7 +11,7 @@ from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.teardown import take_down
-from gpucloud.errors import BoxLostError, CloudError, ErrorClass, InterruptedBySignal, UsageError
+from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import ended_unrecorded
 from gpucloud.inventory.reconcile import refresh
@@ -19,9 +19,19 @@ from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Run
+from gpucloud.journal.runs import Loss
 from gpucloud.resources import Machine, Search
 from gpucloud.runs.job import FOREVER_S, Job, check_there, follow_job
+from gpucloud.runs.record import RestartAskedError, loss_of, write_end, write_loss
+from gpucloud.runs.rules import (
+    ASKS_FOR_RESTART,
+    EVERY_REASON,
+    Restart,
+    Stop,
+    job_environment,
+    may_restart,
+)
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Target, forget
 from gpucloud.ssh.files import NotCopiedError, rsync_down
@@ -30,68 +40,94 @@ from gpucloud.ssh.keys import key_folder
 RUN_TTL = timedelta(hours=6)
 """The lifetime of a run's box by default."""
 RETRIES = 3
-CAPACITY_PAUSE_S = 60.0
+"""How often a run is restarted if only the reasons are given."""
 TAKE_DOWN_S = 600.0
-REASONS = ("interruption", "capacity")
-"""The failures after which a run may be retried."""
+REASONS: Mapping[str, Loss] = {"interruption": Loss.INTERRUPTION, "capacity": Loss.CAPACITY}
+"""The reasons to which restarts can be limited, by their names on the command line."""
+
+
+def restarts_of(restarts: int | None, retry_on: Collection[str]) -> tuple[int, tuple[Loss, ...]]:
+    """How often a run may be restarted, and after which losses.
+
+    Args:
+        restarts: as given; ``None`` if it was not.
+        retry_on: some of :data:`REASONS`; none for every loss.
+    """
+    limit = restarts if restarts is not None else RETRIES if retry_on else 0
+    reasons = (*(REASONS[name] for name in sorted(retry_on)), Loss.LAUNCH) if retry_on else EVERY_REASON
+    return limit, reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """The work of a run.
+    """The work of a run on a box.
 
     Attributes:
         job: the command.
-        retry_on: some of :data:`REASONS`: the run is retried after these, at most :data:`RETRIES` times.
         fetch: what to copy back at the end: (path on the box, path here).
         keep_on_failure: keep the box until its deadline if the command fails.
     """
 
     job: Job
-    retry_on: frozenset[str] = frozenset()
     fetch: Sequence[tuple[str, str]] = ()
     keep_on_failure: bool = False
 
 
 @dataclass(slots=True)
 class Attendant:
-    """Runs the command on a box, and ends the box with it.
+    """Runs the command on a box, and ends the box with it; after a loss, once more on another one.
 
-    ``buy`` returns a box that this process holds.
+    ``record`` is the run in the journal, which this process holds; ``buy`` returns a box for the run as it is
+    now, which this process holds as well.
     """
 
     context: Context
+    record: Run
     orders: Orders
-    buy: Callable[[], Box]
+    buy: Callable[[Run], Box]
     box: Box | None = None
     not_fetched: list[str] = field(default_factory=list[str])
-    _tries: int = 0
 
     def run(self) -> int:
-        """Runs it, with retries after the failures of ``retry_on``; returns the command's exit code.
+        """Runs it, with the restarts that it may have; returns the command's exit code.
 
         Raises:
             BoxLostError: the box ended before its command did.
+            FruitlessError: the boxes of several attempts were lost, without a checkpoint.
             NotCopiedError: the command succeeded, and its files could not be fetched.
             GpucloudError: any other failure; nothing is left, unless the error says so.
         """
+        try:
+            code = self._until_ended()
+        except BaseException as error:
+            write_end(self.context, self.record, error)
+            raise
+        write_end(self.context, self.record, code)
+        return code
+
+    def _until_ended(self) -> int:
         while True:
             try:
-                self.box = self.buy()
+                self.box = self.buy(self._now())
                 return self._with_box(self.box)
-            except BoxLostError as error:
-                if not error.taken_back or not self._again("interruption"):
+            except GpucloudError as error:
+                loss = loss_of(error)
+                if loss is None:
                     raise
-                self.context.tell("retry", f"{error.message}; trying again")
-            except CloudError as error:
-                if error.error_class is not ErrorClass.CAPACITY or not self._again("capacity"):
-                    raise
-                self.context.tell("retry", f"no capacity; trying again in {CAPACITY_PAUSE_S:.0f} s")
-                self.context.tasks.pause(CAPACITY_PAUSE_S)
+                step = write_loss(self.context, self._now(), loss, error.message)
+                if isinstance(step, Stop):
+                    raise step.error or error from error
+                self._wait(error.message, step)
 
-    def _again(self, reason: str) -> bool:
-        self._tries += 1
-        return reason in self.orders.retry_on and self._tries <= RETRIES
+    def _wait(self, why: str, step: Restart) -> None:
+        """Waits until another attempt is due."""
+        pause_s = (step.at - self.context.clock()).total_seconds()
+        when = f" in {pause_s:.0f} s" if pause_s >= 1 else ""
+        self.context.tell("restart", f"{why}; trying again{when}")
+        self.context.tasks.pause(max(pause_s, 0.0))
+
+    def _now(self) -> Run:
+        return self.context.journal.held_run(self.record)
 
     def _with_box(self, box: Box) -> int:
         """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
@@ -101,7 +137,8 @@ class Attendant:
         try:
             target = targets(box, keys, context.proxy_command)[0]
             try:
-                code = follow_job(context, box, target, self.orders.job)
+                code = follow_job(context, box, target, self._job())
+                self._restart_if_asked(code)
                 self._fetch(target, code)
                 keep_logs(context, [target])
             except ConnectionFailedError:
@@ -126,6 +163,23 @@ class Attendant:
         if context.tasks.signum is not None:
             raise InterruptedBySignal("ended by a signal; the box is gone", signum=context.tasks.signum)
         return code
+
+    def _job(self) -> Job:
+        """The command, which is told its run and its restarts."""
+        run, job = self._now(), self.orders.job
+        told = job_environment(run.run_id, run.attempts)
+        return replace(job, environment={**job.environment, **told})
+
+    def _restart_if_asked(self, code: int) -> None:
+        """Gives up the box if an exit code asks for a restart, and the run may have one.
+
+        Raises:
+            RestartAskedError: so it is.
+        """
+        if code == ASKS_FOR_RESTART:
+            run = self._now()
+            if may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
+                raise RestartAskedError
 
     def _fetch(self, target: Target, code: int) -> None:
         """Copies the files back, as far as they exist. A command that failed may have written none.

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Run
 from gpucloud.journal.store import Journal
 from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
@@ -75,3 +75,7 @@ class Context:
     def take(self, box: Box, *, by_force: bool = False) -> Box | None:
         """Takes a box's lease; ``None`` while its holder lives, unless ``by_force``."""
         return self.journal.take(box.id, self.lease(), claim=self.claim, by_force=by_force)
+
+    def take_run(self, run: Run, *, by_force: bool = False) -> Run | None:
+        """Takes a run's lease; ``None`` while its holder lives, unless ``by_force``, and once it is over."""
+        return self.journal.take_run(run.id, self.lease(), claim=self.claim, by_force=by_force)

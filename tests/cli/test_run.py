@@ -99,6 +99,7 @@ def test_a_variable_that_is_not_there_is_refused_before_anything_is_bought(cli: 
     [
         ((), "specify a command"),
         (("--retry-on", "luck", "--", "true"), "unknown reason 'luck'"),
+        (("--restarts", "-1", "--", "true"), "--restarts"),
         (("--timeout", "5", "--", "true"), "--timeout"),
         (("--fetch", ":", "--", "true"), "--fetch"),
         (("--sync", "nowhere", "--", "true"), "nowhere does not exist"),
@@ -256,23 +257,38 @@ def test_a_box_is_kept_for_a_look_where_its_command_failed(cli: Shell) -> None:
     assert cli("down", "--all", "--yes").code == 0
 
 
-@pytest.mark.parametrize("cloud", ["aws", "azure"])
-def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_where_that_is_asked(
-    cli: Shell, cloud: str
+@pytest.mark.parametrize(
+    ("cloud", "restarts"), [("aws", ("--restarts", "1")), ("azure", ("--retry-on", "interruption"))]
+)
+def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_elsewhere_where_that_is_asked(
+    cli: Shell, cloud: str, restarts: tuple[str, ...]
 ) -> None:
-    """The second time the command finds no trace of the first, and ends."""
-    script = 'if [ -e "$1" ]; then echo second; else touch "$1"; echo first; sleep 60; fi'
+    """The second time the command is told so, finds no trace of the first, and ends."""
+    script = 'echo "$GPUCLOUD_RUN_ID $GPUCLOUD_RESTARTS"; [ -e "$1" ] || { touch "$1"; sleep 60; }'
     marker = str(cli.home / "marker")
-    line = ("--spot", "--retry-on", "interruption", "--", "sh", "-c", script, "sh", marker)
+    line = ("--spot", "--run-id", "r", *restarts, "--", "sh", "-c", script, "sh", marker)
     process = cli.start(*ON, cloud, *line)
     assert process.stdout is not None
-    assert process.stdout.readline() == "first\n"
+    assert process.stdout.readline() == "r 0\n"
     cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
     out, err = process.communicate(timeout=120)
-    assert (process.wait(), out) == (0, "second\n"), err
+    assert (process.wait(), out) == (0, "r 1\n"), err
     assert "interrupted by its cloud" in err
     assert cli.sandbox.status()["billing"] == []
     assert states(cli) == ["deleted", "deleted"]
+    first, second = [(box["region"], box["zone"], box["instance_type"]) for box in cli.boxes("--all")]
+    assert first != second
+
+
+def test_a_command_that_exits_with_75_is_run_again_on_another_box(cli: Shell) -> None:
+    """As often as the run may be restarted; without, and after that, it is an exit code as any other."""
+    script = 'echo "$GPUCLOUD_RESTARTS"; exit 75'
+    ran = cli(*RUN, "--restarts", "1", "--fetch", "missing", "--", "sh", "-c", script)
+    assert (ran.code, ran.out) == (75, "0\n1\n")
+    assert "the command asked for a restart" in ran.err
+    assert ran.err.count("was not fetched") == 1, "only from the last box"
+    assert states(cli) == ["deleted", "deleted"]
+    assert cli.sandbox.status()["billing"] == []
 
 
 def test_a_spot_box_that_is_taken_back_while_it_boots_is_told_apart_too(cli: Shell) -> None:
@@ -297,7 +313,7 @@ def test_a_spot_box_that_is_taken_back_is_a_failure_of_its_own(cli: Shell) -> No
     cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
     result = cli.finish(process)
     assert (result.code, result.error["class"]) == (125, "interruption")
-    assert "--retry-on interruption" in result.error["hint"]
+    assert "--restarts" in result.error["hint"]
     assert cli.sandbox.status()["billing"] == []
 
 

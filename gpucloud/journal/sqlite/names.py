@@ -7,6 +7,7 @@ from pathlib import Path
 
 # SQLite uses a partial index only for a query with exactly the same condition.
 LIVING = "state NOT IN ('deleted', 'failed')"
+GOING_ON = "state NOT IN ('ended', 'failed', 'cancelled')"
 BUSY_S = 0.05
 """How long to wait for another process: somebody waits for a key."""
 
@@ -16,6 +17,9 @@ _RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608  # nosec B608
 _ALL_RUNS = """SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY max(created_at) DESC LIMIT 100"""
+
+_RECORDED = "SELECT run_id, state FROM runs WHERE owner = ? ORDER BY id DESC LIMIT 100"
+_OPEN = f"SELECT run_id, state FROM runs WHERE owner = ? AND {GOING_ON} ORDER BY run_id"  # noqa: S608  # nosec B608
 
 
 def box_names(journal: Path, owner: str) -> list[tuple[str, str]]:
@@ -31,6 +35,11 @@ def box_ids(journal: Path, owner: str) -> list[tuple[str, str]]:
 def run_ids(journal: Path, owner: str, *, over: bool = False) -> list[tuple[str, str]]:
     """The runs of an owner: id, and names of the boxes; ``over`` adds ended ones, the newest first."""
     return _rows(journal, _ALL_RUNS if over else _RUNS, owner)
+
+
+def recorded_runs(journal: Path, owner: str, *, over: bool) -> list[tuple[str, str]]:
+    """The runs of an owner that have a row of their own: id and state; ``over`` adds those that are over."""
+    return _rows(journal, _RECORDED if over else _OPEN, owner)
 
 
 def _rows(journal: Path, query: str, owner: str) -> list[tuple[str, str]]:

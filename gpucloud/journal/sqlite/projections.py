@@ -1,4 +1,7 @@
-"""The effect of each event type on the tables: one function per type, in the transaction that appends it."""
+"""The effect of each event type on the tables: one function per type, in the transaction that appends it.
+
+The events of runs are in :mod:`gpucloud.journal.sqlite.run_projections`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ from typing import Any
 from gpucloud.journal import events
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
 from gpucloud.journal.lifecycle import OVER, BoxState, Kind, may_become
+from gpucloud.journal.sqlite import run_projections
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
+
+BOXES, RUNS = HELD = ("boxes", "runs")
+"""The tables of what has events, a lease and an epoch of its own. Ids are unique among all."""
 
 PARTS: Mapping[str, str | None] = {
     "compute": None,
@@ -30,7 +37,14 @@ def project(connection: sqlite3.Connection, box: str, number: int, at: str, even
         sqlite3.IntegrityError: the box exists already, or a living one has its name.
     """
     _PROJECT[type(event)](connection, box, at, event)
-    connection.execute("UPDATE boxes SET number = ? WHERE id = ?", (number, box))
+    table = _table_of(connection, box)
+    connection.execute(f"UPDATE {table} SET number = ? WHERE id = ?", (number, box))  # noqa: S608  # nosec B608
+
+
+def _table_of(connection: sqlite3.Connection, id: str) -> str:  # noqa: A002  (the field's own name)
+    """The table of a box or a run. Journals of older versions, which are replayed, have no table of runs."""
+    known = connection.execute("SELECT 1 FROM boxes WHERE id = ?", (id,)).fetchone()
+    return BOXES if known else RUNS
 
 
 def _planned(connection: sqlite3.Connection, box: str, at: str, event: events.Planned) -> None:
@@ -78,15 +92,20 @@ def _add_box(
 
 
 def _taken(connection: sqlite3.Connection, box: str, at: str, event: events.Taken) -> None:
+    lease = json.dumps(plain(event.lease))
+    if _table_of(connection, box) == RUNS:
+        connection.execute("UPDATE runs SET epoch = epoch + 1, lease = ? WHERE id = ?", (lease, box))
+        return
     connection.execute(
         "UPDATE boxes SET epoch = epoch + 1, lease = :lease,"
         " taken_over_at = coalesce(:taken_over_at, taken_over_at) WHERE id = :box",
-        {"box": box, "lease": json.dumps(plain(event.lease)), "taken_over_at": at if event.over else None},
+        {"box": box, "lease": lease, "taken_over_at": at if event.over else None},
     )
 
 
 def _released(connection: sqlite3.Connection, box: str, at: str, event: events.Released) -> None:  # noqa: ARG001
-    connection.execute("UPDATE boxes SET lease = NULL WHERE id = ?", (box,))
+    table = _table_of(connection, box)
+    connection.execute(f"UPDATE {table} SET lease = NULL WHERE id = ?", (box,))  # noqa: S608  # nosec B608
 
 
 def _intended(connection: sqlite3.Connection, box: str, at: str, event: events.Intended) -> None:
@@ -427,4 +446,9 @@ _PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
     events.Extended: _extended,
     events.Seen: _seen,
     events.StateChanged: _state,
+    events.RunBegun: run_projections.begun,
+    events.RunAttempted: run_projections.attempted,
+    events.RunDetached: run_projections.detached,
+    events.RunLost: run_projections.lost,
+    events.RunEnded: run_projections.ended,
 }

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Mapping
+from dataclasses import fields
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
 from gpucloud.journal.lifecycle import BoxState, Kind, Lease
-from gpucloud.journal.records import Box, Intent, ResourceRow, SpotRun, StoredEvent
-from gpucloud.journal.sqlite.names import LIVING
+from gpucloud.journal.records import Box, Intent, ResourceRow, Run, SpotRun, StoredEvent
+from gpucloud.journal.runs import RunState, read_run_facts
+from gpucloud.journal.sqlite.names import GOING_ON, LIVING
+from gpucloud.journal.sqlite.projections import HELD
 from gpucloud.journal.sqlite.schema import PRESENT, UNRESOLVED
 from gpucloud.resources import Ref, ResourceKind, State
 
@@ -31,6 +34,7 @@ WHERE boxes.owner = :owner AND json_extract(boxes.facts, '$.offer.purchase') = '
     AND json_extract(boxes.facts, '$.place') IS NOT NULL
 ORDER BY usage.n
 """
+_POSITIONS = tuple(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in HELD)  # noqa: S608  # nosec B608
 _USAGE = """
 SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine ON machine.n = (
     SELECT n FROM resources
@@ -87,9 +91,29 @@ class Reader:
         return names[0] if names else None
 
     def position(self, box: str) -> tuple[int, int]:
-        """The epoch of a box and the number of its last event; zeros for a box that is not there."""
-        rows = self._rows("SELECT epoch, number FROM boxes WHERE id = :box", {"box": box})
+        """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
+        rows = self._rows(" UNION ALL ".join(_POSITIONS), {"id": box})
         return (rows[0]["epoch"], rows[0]["number"]) if rows else (0, 0)
+
+    # --- runs
+
+    def run(self, id: str) -> Run:  # noqa: A002
+        """The run with this internal id. Raises ``KeyError``."""
+        found = self._runs("id = :id", {"id": id})
+        if not found:
+            raise KeyError(id)
+        return found[0]
+
+    def runs(self, owner: str, *, over: bool) -> list[Run]:
+        """An owner's runs, oldest first; ``over`` adds those that are over."""
+        return self._runs("owner = :owner" + ("" if over else f" AND {GOING_ON}"), {"owner": owner})
+
+    def runs_named(self, owner: str, run_id: str) -> list[Run]:
+        """An owner's runs with this id, in whatever state, oldest first."""
+        return self._runs("owner = :owner AND run_id = :run_id", {"owner": owner, "run_id": run_id})
+
+    def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
+        return list(map(_run, self._rows(f"SELECT * FROM runs WHERE {condition} ORDER BY id", values)))  # noqa: S608  # nosec B608
 
     # --- what boxes have
 
@@ -156,21 +180,34 @@ class Reader:
 
 
 def _box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box:
-    values = _values(row)
-    lease: dict[str, Any] | None = json.loads(values["lease"]) if values["lease"] else None
-    values |= {key: _time(value) for key, value in values.items() if key.endswith("_at")}
-    if lease:
-        lease["beat"] = datetime.fromisoformat(lease["beat"])
+    values = _held(row)
     facts = read_facts(json.loads(values.pop("facts"))).given
     facts.pop("zone", None)  # told before the place that it is in
     values |= {
         "kind": Kind(values["kind"]),
         "state": BoxState(values["state"]),
-        "lease": Lease(**lease) if lease else None,
         "nodes": tuple(nodes),
         "usage": tuple(usage),
     }
     return Box(**values, **facts)
+
+
+def _run(row: sqlite3.Row) -> Run:
+    values = _held(row)
+    facts = read_run_facts(json.loads(values.pop("facts")))
+    values |= {each.name: getattr(facts, each.name) for each in fields(facts)}
+    return Run(**{**values, "state": RunState(values["state"])})
+
+
+def _held(row: sqlite3.Row) -> dict[str, Any]:
+    """The columns of what has a lease, with times and lease as values."""
+    values = _values(row)
+    lease: dict[str, Any] | None = json.loads(values["lease"]) if values["lease"] else None
+    values |= {key: _time(value) for key, value in values.items() if key.endswith("_at")}
+    if lease:
+        lease["beat"] = datetime.fromisoformat(lease["beat"])
+    values["lease"] = Lease(**lease) if lease else None
+    return values
 
 
 def _node(row: sqlite3.Row) -> Node:

@@ -156,7 +156,27 @@ being created, and its ``state`` is making, made, delete_asked, gone_once or gon
 _VERSION_5 = "ALTER TABLE boxes ADD COLUMN kind TEXT NOT NULL DEFAULT 'box'"
 """The kind of a holding: volumes have the same tables as boxes."""
 
-PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage")
+_VERSION_6 = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    state TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    lease TEXT,
+    created_at TEXT NOT NULL,
+    ended_at TEXT,
+    expires_at TEXT,
+    facts TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX one_living_run_per_id ON runs (owner, run_id)
+    WHERE state NOT IN ('ended', 'failed', 'cancelled');
+CREATE INDEX runs_by_id ON runs (owner, run_id)
+"""
+"""Runs are a table; their events stand among those of boxes (the column is still called ``box``)."""
+
+PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage", "runs")
 """The tables that are projections of the events."""
 
 
@@ -186,7 +206,7 @@ def replay(connection: sqlite3.Connection) -> None:
             raise UnreadableEventError(f"event {seq}, number {number} of box {box}: {error}") from error
 
 
-STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5)
+STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5, _VERSION_6)
 """The migration to each version from the previous one."""
 
 VERSION = len(STEPS)

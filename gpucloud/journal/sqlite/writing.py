@@ -7,12 +7,12 @@ import sqlite3
 from collections.abc import Iterable
 from datetime import datetime
 
-from gpucloud.journal.errors import NameTakenError
-from gpucloud.journal.events import VERSION, FirstOfBox
+from gpucloud.journal.errors import NameTakenError, RunLivesError
+from gpucloud.journal.events import VERSION, FirstOfBox, RunBegun
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.records import Appended, NewEvent
-from gpucloud.journal.sqlite.projections import project
+from gpucloud.journal.sqlite.projections import HELD, project
 from gpucloud.journal.sqlite.reading import Reader
 from gpucloud.journal.sqlite.schema import PROJECTIONS, replay
 
@@ -24,21 +24,22 @@ class Writer(Reader):
         """Appends one event and has it take effect.
 
         Args:
-            box: whose event it is.
+            box: the id of the box or run whose event it is.
             number: one more than that of the box's last event, as far as the writer knows.
             new: the event, with the id of its writer and the epoch under which that holds the box.
             at: when it was.
 
         Raises:
             NameTakenError: it would give a box a name that a living one has.
+            RunLivesError: it would give a run an id that one which is not over has.
             ValueError: it cannot follow what is known of its box.
         """
         if self._rows("SELECT 1 FROM events WHERE id = :id", {"id": new.id}):
             return Appended.WAS_WRITTEN
         if self.position(box) != (new.epoch, number - 1):
             return Appended.STALE
-        if number == 1 and not isinstance(new.event, FirstOfBox):
-            raise ValueError(f"there is no box {box}, which {new.event.type!r} could follow")
+        if number == 1 and not isinstance(new.event, FirstOfBox | RunBegun):
+            raise ValueError(f"there is no box or run {box}, which {new.event.type!r} could follow")
         time = at.isoformat()
         self._connection.execute(
             "INSERT INTO events (id, at, box, number, type, version, data)"
@@ -56,17 +57,22 @@ class Writer(Reader):
         try:
             project(self._connection, box, number, time, new.event)
         except sqlite3.IntegrityError as error:
-            if "boxes.name" not in str(error):
-                raise
-            raise NameTakenError(getattr(new.event, "name", "")) from error
+            if "boxes.name" in str(error):
+                raise NameTakenError(getattr(new.event, "name", "")) from error
+            if "runs.run_id" in str(error):
+                raise RunLivesError(getattr(new.event, "run_id", "")) from error
+            raise
         return Appended.WRITTEN
 
     def renew(self, held: Iterable[tuple[str, int, Lease]]) -> None:
-        """Writes leases anew: each of a box, where it still has the epoch under which the lease was taken."""
-        self._connection.executemany(
-            "UPDATE boxes SET lease = :lease WHERE id = :box AND epoch = :epoch AND lease IS NOT NULL",
-            [{"box": box, "epoch": epoch, "lease": json.dumps(plain(lease))} for box, epoch, lease in held],
-        )
+        """Writes leases anew: each where the box or run still has the epoch under which it was taken."""
+        rows = [{"id": id_, "epoch": epoch, "lease": json.dumps(plain(lease))} for id_, epoch, lease in held]
+        for table in HELD:
+            self._connection.executemany(
+                f"UPDATE {table} SET lease = :lease"  # noqa: S608  # nosec B608
+                " WHERE id = :id AND epoch = :epoch AND lease IS NOT NULL",
+                rows,
+            )
 
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""

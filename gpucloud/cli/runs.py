@@ -1,0 +1,181 @@
+"""``gpucloud runs``: what became of runs, and their end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.context import App
+from gpucloud.cli.listing import lists
+from gpucloud.cli.logs import logs
+from gpucloud.cli.market import show_table
+from gpucloud.cli.output import counted, duration_text
+from gpucloud.cli.palette import Cell, Role
+from gpucloud.errors import UsageError
+from gpucloud.journal.runs import RunState
+from gpucloud.resources import rfc3339
+from gpucloud.ssh.job import RUN
+from gpucloud_pricing import format_money
+
+if TYPE_CHECKING:
+    from gpucloud.api.runs import Run, RunAttempt
+    from gpucloud.cli.documents import RunsCancelDocument, RunsListDocument, RunsShowDocument
+    from gpucloud.cli.timeline import Timeline
+    from gpucloud_pricing.values import Money
+
+RunName = Annotated[str, typer.Argument(help="ID of the run.", metavar="RUN")]
+
+
+@lists("runs", name="run_id")
+def list_runs(
+    app: App,
+    all: Annotated[bool, typer.Option("--all", "-a", help="Include runs that are over.")] = False,  # noqa: A002
+) -> None:
+    """List runs: state, restarts, cost so far, time left."""
+    runs = app.client.runs(over=all)
+    if app.output.json:
+        answer: RunsListDocument = {"runs": [run.document() for run in runs]}
+        app.output.document("runs-list", answer)
+        return
+    if not runs:
+        app.output.say("No runs. Begin one: gpucloud run --gpu T4 -- nvidia-smi")
+        return
+    now = datetime.now(UTC)
+    rows = [_row(run, now) for run in runs]
+    columns = ("RUN", "STATE", "RESTARTS", "BOX", "SO FAR", "AGE", "LEFT", "COMMAND")
+    show_table(
+        app.output,
+        dict(zip(columns, zip(*rows, strict=True), strict=True)),
+        right=("RESTARTS", "SO FAR", "AGE", "LEFT"),
+        optional=("COMMAND", "BOX", "AGE", "LEFT"),
+    )
+
+
+def show(app: App, run: RunName) -> None:
+    """Show one run with its attempts: where each was, what it cost, how it was lost."""
+    found = app.client.get_run(run)
+    if app.output.json:
+        answer: RunsShowDocument = {"run": found.document()}
+        app.output.document("runs-show", answer)
+        return
+    texts = {
+        "run": found.run_id,
+        "state": _state(found).text,
+        "command": _command(found),
+        "restarts": f"{found.restarts} of at most {found.most_restarts}",
+        "restart_at": found.restart_at and rfc3339(found.restart_at),
+        "created_at": rfc3339(found.created_at),
+        "expires_at": found.expires_at and rfc3339(found.expires_at),
+        "ended_at": found.ended_at and rfc3339(found.ended_at),
+        "cost_so_far": _money(found.cost_so_far),
+        "failure": found.failure and f"{found.failure.message} ({found.failure.error_class})",
+    }
+    width = max(map(len, texts))
+    for name, text in texts.items():
+        if text:
+            app.output.line(f"{name:<{width}}  {text}")
+    _show_attempts(app, found.attempts)
+
+
+def cancel(
+    app: App,
+    run: RunName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """End a run and delete its box, also a run that another process works on."""
+    with app.working() as (client, timeline):
+        done = client.cancel_run(run, confirm=None if yes else lambda each: _confirmed(app, timeline, each))
+        living = client.boxes()
+    with answering(f"run {done.run_id} is {done.state}", ()):
+        if app.output.json:
+            answer: RunsCancelDocument = {"run": done.document()}
+            app.output.document("runs-cancel", answer)
+    app.output.say(f"Run {done.run_id} is {_state(done).text}. {paying_text(living)}")
+
+
+def show_logs(
+    app: App,
+    run: RunName,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Print new lines as they are written.")
+    ] = False,
+) -> int:
+    """Show the output of a run's command on its last box, or the end of it that was kept.
+
+    With -f, ends with the command, and exits with its exit code.
+    """
+    boxes = [each.box_id for each in app.client.get_run(run).attempts if each.box_id]
+    if not boxes:
+        raise UsageError(f"run {run!r} has no box yet", hint=f"see its state: gpucloud runs show {run}")
+    return logs(app, boxes[-1], follow=follow, job=RUN)
+
+
+COMMANDS = {"list": list_runs, "show": show, "cancel": cancel, "logs": show_logs}
+
+
+def _confirmed(app: App, timeline: Timeline, run: Run) -> bool:
+    if not app.output.interactive:
+        raise UsageError(
+            f"cancelling {run.run_id} needs confirmation, and there is no terminal to ask on",
+            hint="add --yes",
+        )
+    timeline.pause()
+    agreed = app.output.ask(f"Cancel {run.run_id}, and delete its box with all data on it?")
+    timeline.resume()
+    return agreed
+
+
+def _row(run: Run, now: datetime) -> Sequence[object]:
+    over = run.ended_at is not None
+    return (
+        run.run_id,
+        _state(run),
+        f"{run.restarts}/{run.most_restarts}",
+        run.attempts[-1].box if run.attempts and not over else None,
+        _money(run.cost_so_far),
+        duration_text(now - run.created_at),
+        None if over else duration_text(run.expires_at - now) if run.expires_at else "no end",
+        _command(run),
+    )
+
+
+def _state(run: Run) -> Cell:
+    """The state of a run, and what needs attention."""
+    if run.abandoned:
+        return Cell(f"{run.state} (its process has ended)", Role.FAILED)
+    if run.exit_code is not None:
+        return Cell(f"{run.state} (exit code {run.exit_code})", Role.FAILED if run.exit_code else None)
+    return Cell(str(run.state), Role.FAILED if run.state is RunState.FAILED else None)
+
+
+def _command(run: Run) -> str:
+    text = run.command if isinstance(run.command, str) else shlex.join(run.command)
+    return text.splitlines()[0] if text else ""
+
+
+def _money(sums: Iterable[Money]) -> str | None:
+    return " + ".join(format_money(each.amount, each.currency) for each in sums) or None
+
+
+def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
+    if not attempts:
+        return
+    app.output.line("")
+    columns: dict[str, Sequence[object]] = {
+        "BOX": [each.box for each in attempts],
+        "TYPE": [each.instance_type for each in attempts],
+        "WHERE": [" ".join(filter(None, (each.cloud, each.zone or each.region))) for each in attempts],
+        "BEGUN": [rfc3339(each.at) for each in attempts],
+        "SO FAR": [_money(each.cost_so_far) for each in attempts],
+        "LOST BY": [each.loss and str(each.loss) for each in attempts],
+    }
+    show_table(app.output, columns, right=("SO FAR",), optional=("TYPE", "BEGUN"))
+    lost = [each for each in attempts if each.message]
+    for each in lost:
+        app.output.say(f"{each.box}: {each.message}")
+    app.output.say(f"{counted(len(lost), 'attempt')} lost.")

@@ -1,0 +1,174 @@
+"""The journal's knowledge of a run, as values: its work, its attempts, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from gpucloud.journal.facts import Data, plain
+
+
+class RunState(StrEnum):
+    """The states of a run."""
+
+    RUNNING = "running"
+    WAITING = "waiting"  # its last attempt was lost, and the next one is due later
+    ENDED = "ended"  # its command has ended, with an exit code
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+RUNS_OVER = frozenset({RunState.ENDED, RunState.FAILED, RunState.CANCELLED})
+"""In these states nothing more is bought for a run, and its id may be used again."""
+
+
+class Loss(StrEnum):
+    """Why an attempt of a run was lost, though its command may have done nothing wrong."""
+
+    INTERRUPTION = "interruption"  # its cloud took the box back
+    HARDWARE = "hardware"  # the box exists and no longer answers, or its GPUs are not those that were rented
+    CAPACITY = "capacity"  # no offer started
+    REQUEST = "request"  # the command asked for a restart, by its exit code
+    LAUNCH = "launch"  # the process that launched the box ended before the command began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptPlace:
+    """Where the box of an attempt was. ``zone`` is empty if the cloud has none."""
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    purchase: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One box of a run.
+
+    Attributes:
+        box: its id; ``None`` if none was planned.
+        at: when it was begun.
+        lost_at: when its loss was noticed; ``None`` if it was not lost.
+        loss: why it was lost.
+        message: the loss, in words.
+        place: where its box was.
+        checkpoint: the name of the newest checkpoint that was complete then; ``None`` without one.
+    """
+
+    box: str | None
+    at: datetime
+    lost_at: datetime | None = None
+    loss: Loss | None = None
+    message: str | None = None
+    place: AttemptPlace | None = None
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a run is to do.
+
+    Attributes:
+        spec: the spec of its boxes as plain JSON, without the values of ``env``.
+        command: a shell command, or the arguments of a program.
+        restarts: how often it may be restarted.
+        reasons: after which losses.
+        timeout_s: how long its command may take; ``None`` for no limit.
+        fetch: what to copy back at its end: (path on the box, path on this machine).
+        folder: the folder of this machine in which local paths are.
+        accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
+    """
+
+    spec: Data
+    command: tuple[str, ...] | str
+    restarts: int = 0
+    reasons: tuple[Loss, ...] = ()
+    timeout_s: float | None = None
+    fetch: tuple[tuple[str, str], ...] = ()
+    folder: str = ""
+    accept_snapshot_price: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a run ended without an exit code of its command: an error class, and the error in words."""
+
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """All that the events of a run say besides its state.
+
+    A ``detached`` run goes on when its process ends: whoever tends it relaunches it. ``restart_at`` is when
+    the next attempt is due, while it waits for one.
+    """
+
+    work: Work
+    attempts: tuple[Attempt, ...] = ()
+    detached: bool = False
+    restart_at: datetime | None = None
+    exit_code: int | None = None
+    failure: Failure | None = None
+
+    def attempted(self, box: str, at: datetime) -> RunFacts:
+        """These facts once another attempt has begun."""
+        return replace(self, attempts=(*self.attempts, Attempt(box=box, at=at)), restart_at=None)
+
+    def lost(self, lost: Attempt, restart_at: datetime) -> RunFacts:
+        """These facts once the attempt under way was lost; one without a box was not begun before."""
+        begun = self.attempts[:-1] if lost.box is not None else self.attempts
+        return replace(self, attempts=(*begun, lost), restart_at=restart_at)
+
+
+def run_facts_text(facts: RunFacts) -> str:
+    """The facts as JSON text for the journal's table."""
+    return json.dumps(plain(facts), sort_keys=True)
+
+
+def read_run_facts(data: Data) -> RunFacts:
+    """The reverse of :func:`run_facts_text`."""
+    failure: Data | None = data["failure"]
+    values: dict[str, Any] = {
+        **data,
+        "work": _read_work(data["work"]),
+        "attempts": tuple(map(_read_attempt, data["attempts"])),
+        "restart_at": _time(data["restart_at"]),
+        "failure": None if failure is None else Failure(**failure),
+    }
+    return RunFacts(**values)
+
+
+def _read_work(data: Data) -> Work:
+    command: Sequence[str] | str = data["command"]
+    fetch: Sequence[Sequence[str]] = data["fetch"]
+    values: dict[str, Any] = {
+        **data,
+        "command": command if isinstance(command, str) else tuple(command),
+        "reasons": tuple(map(Loss, data["reasons"])),
+        "fetch": tuple((source, destination) for source, destination in fetch),
+    }
+    return Work(**values)
+
+
+def _read_attempt(data: Data) -> Attempt:
+    place: Mapping[str, str] | None = data["place"]
+    values: dict[str, Any] = {
+        **data,
+        "at": datetime.fromisoformat(data["at"]),
+        "lost_at": _time(data["lost_at"]),
+        "loss": None if data["loss"] is None else Loss(data["loss"]),
+        "place": None if place is None else AttemptPlace(**place),
+    }
+    return Attempt(**values)
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

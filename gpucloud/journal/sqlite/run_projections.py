@@ -1,0 +1,76 @@
+"""The effect of the events of runs on the table ``runs``."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+from datetime import datetime
+
+from gpucloud.journal import events
+from gpucloud.journal.facts import plain
+from gpucloud.journal.runs import RUNS_OVER, RunFacts, RunState, read_run_facts, run_facts_text
+
+
+def begun(connection: sqlite3.Connection, run: str, at: str, event: events.RunBegun) -> None:
+    """Adds the run."""
+    connection.execute(
+        "INSERT INTO runs (id, run_id, owner, state, epoch, number, lease, created_at, expires_at, facts)"
+        " VALUES (:id, :run_id, :owner, :state, 0, 0, :lease, :at, :expires_at, :facts)",
+        {
+            "id": run,
+            "run_id": event.run_id,
+            "owner": event.owner,
+            "state": str(RunState.RUNNING),
+            "lease": json.dumps(plain(event.lease)),
+            "at": at,
+            "expires_at": plain(event.expires_at),
+            "facts": run_facts_text(RunFacts(work=event.work)),
+        },
+    )
+
+
+def attempted(connection: sqlite3.Connection, run: str, at: str, event: events.RunAttempted) -> None:
+    """Adds an attempt."""
+    state, facts = _row(connection, run)
+    _refuse_over(run, state)
+    _set(connection, run, RunState.RUNNING, facts.attempted(event.box, datetime.fromisoformat(at)))
+
+
+def detached(connection: sqlite3.Connection, run: str, at: str, event: events.RunDetached) -> None:  # noqa: ARG001
+    """Leaves the run to whoever tends it."""
+    state, facts = _row(connection, run)
+    _refuse_over(run, state)
+    _set(connection, run, state, replace(facts, detached=True))
+
+
+def lost(connection: sqlite3.Connection, run: str, at: str, event: events.RunLost) -> None:  # noqa: ARG001
+    """Marks the attempt under way as lost."""
+    state, facts = _row(connection, run)
+    _refuse_over(run, state)
+    _set(connection, run, RunState.WAITING, facts.lost(event.attempt, event.restart_at))
+
+
+def ended(connection: sqlite3.Connection, run: str, at: str, event: events.RunEnded) -> None:
+    """Ends the run; its lease is free."""
+    state, facts = _row(connection, run)
+    _refuse_over(run, state)
+    news = replace(facts, exit_code=event.exit_code, failure=event.failure, restart_at=None)
+    _set(connection, run, event.state, news)
+    connection.execute("UPDATE runs SET ended_at = ?, lease = NULL WHERE id = ?", (at, run))
+
+
+def _row(connection: sqlite3.Connection, run: str) -> tuple[RunState, RunFacts]:
+    state, text = connection.execute("SELECT state, facts FROM runs WHERE id = ?", (run,)).fetchone()
+    return RunState(state), read_run_facts(json.loads(text))
+
+
+def _refuse_over(run: str, state: RunState) -> None:
+    if state in RUNS_OVER:
+        raise ValueError(f"run {run} is over ({state})")
+
+
+def _set(connection: sqlite3.Connection, run: str, state: RunState, facts: RunFacts) -> None:
+    connection.execute(
+        "UPDATE runs SET state = ?, facts = ? WHERE id = ?", (str(state), run_facts_text(facts), run)
+    )

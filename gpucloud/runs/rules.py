@@ -1,0 +1,179 @@
+"""What happens to a run whose attempt was lost: restarted or not, when, where, and with what. Pure functions.
+
+An attempt is fruitless if its box was lost and no newer checkpoint was complete then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.errors import ErrorClass, GpucloudError, PriceError
+from gpucloud.journal.lifecycle import LEAST_LIFE
+from gpucloud.journal.runs import Attempt, Loss, Work
+from gpucloud.planning.avoidance import Avoided
+
+ASKS_FOR_RESTART = 75
+"""The exit code by which a command asks for a restart: EX_TEMPFAIL of sysexits.h."""
+MOST_FRUITLESS = 3
+"""How many fruitless attempts in a row end a run: another one would most likely be lost as well."""
+AVOIDED_FOR = timedelta(hours=1)
+"""How long a place is left out after a box was lost there."""
+BACKOFF_S = (0, 5, 10, 20, 40, 80, 160, 300)
+"""The pauses after the first, second … loss in a row; the last one also after any further."""
+CAPACITY_PAUSE_S = 60
+"""The shortest pause after no offer had started."""
+EVERY_REASON = tuple(Loss)
+_LOST_BOX = frozenset({Loss.INTERRUPTION, Loss.HARDWARE})
+
+
+class FruitlessError(GpucloudError):
+    """The boxes of a run were lost again and again, and no checkpoint was written meanwhile."""
+
+    exit_code = 5
+    error_class = str(ErrorClass.CAPACITY)
+
+
+class DeadlinePassedError(GpucloudError):
+    """The deadline of a run passed before its command had ended."""
+
+    error_class = "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Another attempt is to be made, this time or later."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """No other attempt is made. ``error`` is the reason; ``None``: the loss itself is."""
+
+    error: GpucloudError | None = None
+
+
+def after_loss(
+    work: Work, attempts: Sequence[Attempt], expires_at: datetime | None, now: datetime
+) -> Restart | Stop:
+    """The next step of a run whose last attempt was lost.
+
+    Args:
+        work: what the run is to do.
+        attempts: all of its attempts.
+        expires_at: its deadline.
+        now: the present time.
+    """
+    if not may_restart(work, attempts[:-1], attempts[-1].loss):
+        return Stop()
+    fruitless = _fruitless(attempts)
+    if len(fruitless) >= MOST_FRUITLESS:
+        return Stop(
+            FruitlessError(
+                f"{len(fruitless)} attempts were lost without a newer checkpoint;"
+                f" the last: {fruitless[-1].message}",
+                hint="write checkpoints more often, or pay for boxes that are not taken back: --on-demand",
+                attempts=[tried(each) for each in fruitless],
+            )
+        )
+    at = now + timedelta(seconds=_pause_s(attempts))
+    if expires_at is not None and expires_at - at < LEAST_LIFE:
+        return Stop(
+            DeadlinePassedError(
+                f"too little is left until the deadline of the run for another attempt;"
+                f" the last was lost: {attempts[-1].message}",
+                hint="use a larger --ttl",
+            )
+        )
+    return Restart(at)
+
+
+def may_restart(work: Work, before: Sequence[Attempt], loss: Loss | None) -> bool:
+    """Whether the spec of a run allows a restart after a loss, with these attempts lost before."""
+    return loss in work.reasons and len(before) < work.restarts
+
+
+def _fruitless(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The lost boxes since a newer checkpoint became complete, or the command itself asked for a restart."""
+    found: list[Attempt] = []
+    newest: str | None = None
+    for each in attempts:
+        if each.checkpoint not in {None, newest} or each.loss is Loss.REQUEST:
+            found = []
+        elif each.loss in _LOST_BOX:
+            found.append(each)
+        newest = each.checkpoint or newest
+    return found
+
+
+def _pause_s(attempts: Sequence[Attempt]) -> int:
+    """The pause before the next attempt; the pauses begin anew with each newer checkpoint."""
+    in_a_row = 0
+    newest: str | None = None
+    for each in attempts:
+        in_a_row = 1 if each.checkpoint not in {None, newest} else in_a_row + 1
+        newest = each.checkpoint or newest
+    pause_s = BACKOFF_S[min(in_a_row, len(BACKOFF_S)) - 1]
+    return max(pause_s, CAPACITY_PAUSE_S) if attempts[-1].loss is Loss.CAPACITY else pause_s
+
+
+def avoided(attempts: Sequence[Attempt], now: datetime) -> Avoided:
+    """The places that the next attempt leaves out: where a box was lost within the hour.
+
+    A region in which two were lost is left out as a whole. Once all other places had no capacity, nothing is
+    left out.
+    """
+    lost: list[Attempt] = []
+    for each in reversed(attempts):
+        if each.loss is Loss.CAPACITY:
+            break
+        recent = each.lost_at is not None and now - each.lost_at < AVOIDED_FOR
+        if recent and each.loss in _LOST_BOX and each.place is not None:
+            lost.append(each)
+    places = [each.place for each in lost if each.place is not None]
+    regions = [(place.cloud, place.region) for place in places]
+    return Avoided(
+        places=frozenset((place.cloud, place.region, place.zone, place.instance_type) for place in places),
+        regions=frozenset(region for region in regions if regions.count(region) > 1),
+    )
+
+
+def tried(attempt: Attempt) -> dict[str, Any]:
+    """A lost attempt, for ``attempts`` of the error document."""
+    place = attempt.place
+    return {
+        "cloud": place.cloud if place else None,
+        "region": place.region if place else None,
+        "zone": place.zone or None if place else None,
+        "instance_type": place.instance_type if place else None,
+        "purchase": place.purchase if place else None,
+        "class": str(attempt.loss),
+        "code": None,
+        "message": attempt.message or "",
+        "request_id": None,
+    }
+
+
+def budget_left(budget_usd: Decimal, spent_usd: Decimal) -> Decimal:
+    """What the next attempt may cost.
+
+    Raises:
+        PriceError: nothing is left.
+    """
+    left = budget_usd - spent_usd
+    if left <= 0:
+        raise PriceError(
+            f"the run has cost {spent_usd:f} USD, and its budget is {budget_usd:f} USD",
+            hint="run it again with a larger --budget",
+        )
+    return left
+
+
+def job_environment(run_id: str, attempts: Sequence[Attempt]) -> Mapping[str, str]:
+    """The variables that say to the command of a run which run it is, and how often it was restarted."""
+    restarts = sum(each.loss is not None for each in attempts)
+    return {"GPUCLOUD_RUN_ID": run_id, "GPUCLOUD_RESTARTS": str(restarts)}

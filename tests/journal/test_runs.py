@@ -1,0 +1,164 @@
+"""Runs in the journal: one process works on each, and only that one plans boxes for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucloud.journal.errors import RunLivesError, StaleWriterError
+from gpucloud.journal.events import RunDetached, RunEnded, RunLost, Seen
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.lifecycle import Claim, Lease
+from gpucloud.journal.records import Box, Run
+from gpucloud.journal.runs import Attempt, AttemptPlace, Failure, Loss, RunState, Work
+from gpucloud.journal.store import Journal
+from tests.builders import START
+
+WORK = Work(
+    spec={"gpu": "T4", "env": {"A": None}},
+    command=("sh", "-c", "exit 3"),
+    restarts=3,
+    reasons=(Loss.INTERRUPTION, Loss.CAPACITY),
+    fetch=(("out", "."),),
+)
+LEASE = Lease(host="h", boot="b", pid=1, started=1, beat=START)
+PLACE = AttemptPlace(cloud="aws", region="r", zone="z", instance_type="t", purchase="spot")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal.open(tmp_path / "journal.db", lambda: START)
+
+
+def a_run(journal: Journal, id: str = "run-1", claim: Claim = Claim.HELD) -> Run:  # noqa: A002
+    return journal.begin_run(
+        id=id,
+        run_id="nightly",
+        owner="me",
+        expires_at=None,
+        work=WORK,
+        lease=LEASE,
+        claim=lambda _: claim,
+    )
+
+
+def an_attempt(journal: Journal, run: Run, id: str = "b-1") -> Box:  # noqa: A002
+    values: dict[str, Any] = {"owner": "me", "run_id": "nightly", "op": "o", "expires_at": None}
+    return journal.plan_box(id=id, name=id, facts=Facts(), lease=LEASE, run=run, **values)
+
+
+def a_loss(journal: Journal, run: Run) -> RunLost:
+    under_way = journal.run(run.id).attempts[-1]
+    lost = replace(under_way, loss=Loss.INTERRUPTION, lost_at=START, message="taken back", place=PLACE)
+    return RunLost(attempt=lost, restart_at=START)
+
+
+def a_history(journal: Journal) -> Run:
+    """A run that was interrupted once, and whose second box is there."""
+    run = a_run(journal)
+    an_attempt(journal, run)
+    journal.write(run, RunDetached())
+    journal.write(run, a_loss(journal, run))
+    an_attempt(journal, run, "b-2")
+    return journal.run(run.id)
+
+
+def test_a_run_has_its_work_and_its_attempts_after_a_replay_too(journal: Journal) -> None:
+    run = a_history(journal)
+    assert (run.state, run.work, run.detached, run.box) == (RunState.RUNNING, WORK, True, "b-2")
+    first, second = run.attempts
+    assert (first.box, first.loss, first.place) == ("b-1", Loss.INTERRUPTION, PLACE)
+    assert second == Attempt(box="b-2", at=START)
+    assert [each.number for each in journal.history(run.id)] == list(range(1, run.number + 1))
+    journal.release(run)
+    before = journal.runs(owner="me")
+    journal.rebuild()
+    assert journal.runs(owner="me") == before
+    assert journal.run(run.id).lease is None
+
+
+def test_who_has_lost_a_run_plans_no_box_for_it_and_writes_nothing_of_it(journal: Journal) -> None:
+    """A process that was paused beyond its lease goes on with what it knew."""
+    paused = a_run(journal)
+    taken = journal.take_run(paused.id, LEASE, claim=lambda _: Claim.SILENT)
+    assert taken is not None
+    with pytest.raises(StaleWriterError, match="run 'nightly'"):
+        an_attempt(journal, paused)
+    with pytest.raises(KeyError):
+        journal.box("b-1")
+    for event in (RunDetached(), RunEnded(state=RunState.CANCELLED)):
+        with pytest.raises(StaleWriterError):
+            journal.write(paused, event)
+    with pytest.raises(StaleWriterError):
+        journal.held_run(paused)
+    an_attempt(journal, taken)
+    assert journal.run(paused.id).box == "b-1"
+
+
+def test_a_run_whose_holder_lives_is_left_alone_unless_by_force(journal: Journal) -> None:
+    run = a_run(journal)
+    assert journal.take_run(run.id, LEASE, claim=lambda _: Claim.HELD) is None
+    taken = journal.take_run(run.id, LEASE, claim=lambda _: Claim.HELD, by_force=True)
+    assert taken is not None
+    assert taken.epoch == run.epoch + 1
+
+
+def test_a_run_that_is_over_stays_so(journal: Journal) -> None:
+    run = a_history(journal)
+    journal.write(run, RunEnded(state=RunState.ENDED, exit_code=4))
+    over = journal.run(run.id)
+    assert (over.state, over.exit_code, over.ended_at, over.lease) == (RunState.ENDED, 4, START, None)
+    assert journal.runs(owner="me") == []
+    assert journal.runs(owner="me", over=True) == [over]
+    assert journal.take_run(run.id, LEASE, claim=lambda _: Claim.FREE) is None
+    with pytest.raises(ValueError, match="is over"):
+        an_attempt(journal, run, "b-3")
+    with pytest.raises(KeyError):
+        journal.box("b-3")
+
+
+def test_an_id_is_used_again_once_its_run_is_over(journal: Journal) -> None:
+    """Two at once are refused; of one whose process is dead nothing is left to wait for."""
+    run = a_run(journal)
+    with pytest.raises(RunLivesError, match="'nightly' exists already"):
+        a_run(journal, "run-2", Claim.HELD)
+    again = a_run(journal, "run-2", Claim.SILENT)
+    assert journal.run(run.id).failure == Failure(
+        error_class="unexpected", message="the process that ran it has ended"
+    )
+    with pytest.raises(StaleWriterError):
+        an_attempt(journal, run)
+    assert [each.id for each in journal.runs_named("me", "nightly")] == ["run-1", "run-2"]
+    journal.write(again, RunDetached())
+    with pytest.raises(RunLivesError):  # it goes on without its process
+        a_run(journal, "run-3", Claim.FREE)
+
+
+def test_the_lease_of_a_run_is_renewed_as_that_of_a_box_is(tmp_path: Path) -> None:
+    now = START.replace(hour=13)
+    journal = Journal.open(tmp_path / "journal.db", lambda: START, lease_clock=lambda: now)
+    run = a_run(journal)
+    box = an_attempt(journal, run)
+    journal.renew()
+    leases = (journal.run(run.id).lease, journal.box(box.id).lease)
+    assert [lease and lease.beat for lease in leases] == [now, now]
+
+
+def test_a_journal_of_the_version_before_runs_gets_a_table_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    values: dict[str, Any] = {"owner": "me", "run_id": None, "op": "o", "expires_at": None}
+    journal = Journal.open(file, lambda: START)
+    box = journal.plan_box(id="b-1", name="x", facts=Facts(), lease=LEASE, **values)
+    journal.write(box, Seen(facts=Facts(attended=True)))
+    before = journal.box("b-1")
+    journal.close()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript("DROP TABLE runs; PRAGMA user_version = 5;")
+    journal = Journal.open(file, lambda: START)
+    assert journal.box("b-1") == before
+    assert a_run(journal).state is RunState.RUNNING

@@ -1,0 +1,179 @@
+"""What happens to a run whose attempt was lost, as one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from gpucloud.errors import PriceError
+from gpucloud.journal.runs import Attempt, AttemptPlace, Loss, Work
+from gpucloud.runs.rules import (
+    DeadlinePassedError,
+    FruitlessError,
+    Restart,
+    Stop,
+    after_loss,
+    avoided,
+    budget_left,
+    job_environment,
+)
+from tests.builders import START
+from tests.planning.test_plan import a_candidate
+
+LOSSES = {
+    "i": Loss.INTERRUPTION,
+    "h": Loss.HARDWARE,
+    "c": Loss.CAPACITY,
+    "r": Loss.REQUEST,
+    "l": Loss.LAUNCH,
+}
+PLACE = AttemptPlace(cloud="aws", region="r1", zone="z1", instance_type="t.large", purchase="spot")
+
+
+def attempts(history: str) -> tuple[Attempt, ...]:
+    """Lost attempts, each a letter of :data:`LOSSES`; ``+`` after one: a newer checkpoint was complete."""
+    made: list[Attempt] = []
+    checkpoint: str | None = None
+    for position, letter in enumerate(history):
+        if letter == "+":
+            checkpoint = f"c{position}"
+            made[-1] = replace(made[-1], checkpoint=checkpoint)
+            continue
+        lost = Attempt(
+            box=f"b-{position}",
+            at=START,
+            lost_at=START,
+            loss=LOSSES[letter],
+            message="lost",
+            place=PLACE,
+            checkpoint=checkpoint,
+        )
+        made.append(lost)
+    return tuple(made)
+
+
+def work(restarts: int = 99, reasons: str = "ihcrl") -> Work:
+    return Work(
+        spec={"gpu": "T4"}, command="true", restarts=restarts, reasons=tuple(LOSSES[each] for each in reasons)
+    )
+
+
+@pytest.mark.parametrize(
+    ("history", "pause_s", "sentence"),
+    [
+        ("i", 0, "the first loss costs no time"),
+        ("ii", 5, "the second is followed by a short pause"),
+        ("h", 0, "lost hardware is as an interruption"),
+        ("l", 0, "a launch whose process died is begun anew"),
+        ("c", 60, "capacity does not come back within a minute"),
+        ("ic", 60, "not after another loss either"),
+        ("cccccccc", 300, "the pauses grow up to five minutes"),
+        ("cccccccccccc", 300, "and no further"),
+        ("rrr", 10, "a command that asks again and again is made to wait"),
+        ("rrrrrrr", 160, "each pause is twice the one before"),
+        ("i+i+i+i+", 0, "with each newer checkpoint the pauses begin anew"),
+        ("i+ii", 10, "one checkpoint, and two losses since"),
+        ("ii+ii", 10, "what was lost before a checkpoint does not count"),
+        ("iri", 10, "a command that asked for a restart has lost nothing"),
+        ("cccci", 40, "no capacity is no lost box"),
+    ],
+)
+def test_a_run_is_restarted(history: str, pause_s: int, sentence: str) -> None:
+    step = after_loss(work(), attempts(history), None, START)
+    assert step == Restart(START + timedelta(seconds=pause_s)), sentence
+
+
+def test_three_lost_boxes_without_a_newer_checkpoint_end_a_run_and_tell_what_was_tried() -> None:
+    for history in ("iii", "ihi", "i+iii", "ici" + "i", "icihh"):
+        step = after_loss(work(), attempts(history), None, START)
+        assert isinstance(step, Stop), history
+        assert isinstance(step.error, FruitlessError), history
+        assert (step.error.exit_code, step.error.error_class) == (5, "capacity")
+        assert len(step.error.attempts) >= 3
+        assert step.error.attempts[0]["region"] == "r1"
+
+
+@pytest.mark.parametrize(
+    ("history", "restarts", "reasons", "sentence"),
+    [
+        ("i", 0, "ihcrl", "without restarts, none"),
+        ("cc", 1, "ihcrl", "no more than that many"),
+        ("rc", 1, "ihcrl", "whatever they were for"),
+        ("h", 9, "ic", "only after the reasons that were given"),
+    ],
+)
+def test_a_run_is_not_restarted_and_fails_by_its_loss(
+    history: str, restarts: int, reasons: str, sentence: str
+) -> None:
+    assert after_loss(work(restarts, reasons), attempts(history), None, START) == Stop(), sentence
+
+
+@pytest.mark.parametrize(
+    ("history", "left_s", "goes_on"), [("i", 61, True), ("i", 59, False), ("c", 100, False)]
+)
+def test_no_attempt_is_begun_that_ends_before_it_has_booted(history: str, left_s: int, goes_on: bool) -> None:
+    """The pause counts: after it, a minute must be left."""
+    step = after_loss(work(), attempts(history), START + timedelta(seconds=left_s), START)
+    assert isinstance(step, Restart) == goes_on
+    assert goes_on or (isinstance(step, Stop) and isinstance(step.error, DeadlinePassedError))
+
+
+OFFERS = ("aws/r1/z1", "aws/r1/z2", "aws/r2/z3", "azure/r1/")
+
+
+def lost_at(*places: str, loss: Loss = Loss.INTERRUPTION, at: datetime = START) -> list[Attempt]:
+    """Attempts that were lost in these places, cloud/region/zone."""
+    made: list[Attempt] = []
+    for place in places:
+        cloud, region, zone = place.split("/")
+        where = replace(PLACE, cloud=cloud, region=region, zone=zone)
+        made.append(Attempt(box="b", at=at, lost_at=at, loss=loss, message="", place=where))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lost", "left", "sentence"),
+    [
+        ((), OFFERS, "nothing was lost"),
+        (("aws/r1/z1",), OFFERS[1:], "the place of the interruption"),
+        (("aws/r1/z1", "aws/r1/z2"), OFFERS[2:], "two places"),
+        (("aws/r1/z1", "aws/r1/z1"), OFFERS[2:], "twice in one region: the region"),
+        (("azure/r1/zone-2",), OFFERS[:3], "an offer without a zone may be in that zone"),
+        (OFFERS, OFFERS, "a place comes back when there is no other"),
+        (("aws/r1/z1", "aws/r1/z1", "aws/r2/z3", "azure/r1/"), ("aws/r1/z2",), "a region before its places"),
+    ],
+)
+def test_the_next_attempt_leaves_out_where_a_box_was_lost(
+    lost: tuple[str, ...], left: tuple[str, ...], sentence: str
+) -> None:
+    candidates = [a_candidate(place) for place in OFFERS]
+    found = avoided(lost_at(*lost), START + timedelta(minutes=59)).without(candidates)
+    assert [f"{each.cloud}/{each.region}/{each.zone}" for each in found] == list(left), sentence
+
+
+def test_another_type_in_the_place_is_not_left_out() -> None:
+    other = a_candidate("aws/r1/z1", instance_type="t.small")
+    assert avoided(lost_at("aws/r1/z1"), START).without([other, a_candidate("aws/r2/z3")])[0] == other
+
+
+def test_a_place_comes_back_after_an_hour_and_once_the_others_had_no_capacity() -> None:
+    here, there = a_candidate("aws/r1/z1"), a_candidate("aws/r2/z3")
+    lost = lost_at("aws/r1/z1")
+    assert avoided(lost, START + timedelta(minutes=60)).without([here, there]) == [here, there]
+    refused = [*lost, *lost_at("aws/r2/z3", loss=Loss.CAPACITY)]
+    assert avoided(refused, START).without([here, there]) == [here, there]
+
+
+def test_what_is_left_of_a_budget_is_what_the_next_attempt_may_cost() -> None:
+    assert budget_left(Decimal(5), Decimal("1.25")) == Decimal("3.75")
+    with pytest.raises(PriceError, match="has cost 5 USD"):
+        budget_left(Decimal(5), Decimal(5))
+
+
+def test_a_command_is_told_its_run_and_its_restarts() -> None:
+    under_way = Attempt(box="b", at=START)
+    told = job_environment("r-1", (*attempts("ic"), under_way))
+    assert told == {"GPUCLOUD_RUN_ID": "r-1", "GPUCLOUD_RESTARTS": "2"}

@@ -75,8 +75,19 @@ class DefaultsDocument(TypedDict):
     fields: dict[str, Any]
 
 
+class PresetDocument(TypedDict):
+    """What a preset decided.
+
+    Attributes:
+        fields: the fields of the spec.
+    """
+
+    name: str
+    fields: dict[str, Any]
+
+
 class PlanDocument(TypedDict):
-    """What a launch would do. A saved plan lacks ``ends``, ``at_most`` and ``defaults``.
+    """What a launch would do. A saved plan lacks ``ends``, ``at_most``, ``defaults`` and ``preset``.
 
     Attributes:
         spec: the spec, without its defaults and without the values of variables.
@@ -88,6 +99,7 @@ class PlanDocument(TypedDict):
         ends: what ends the box if gpucloud does nothing more.
         at_most: the most that it may cost.
         defaults: what the user's defaults decided; ``null`` if nothing.
+        preset: what the preset of the spec decided; ``null`` if it has none.
     """
 
     created_at: Time
@@ -100,6 +112,7 @@ class PlanDocument(TypedDict):
     ends: NotRequired[str]
     at_most: NotRequired[CostLimitDocument]
     defaults: NotRequired[DefaultsDocument | None]
+    preset: NotRequired[PresetDocument | None]
 
 
 class ImageGpuDocument(TypedDict):

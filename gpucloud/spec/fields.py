@@ -13,6 +13,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Literal, cast
 
+from gpucloud.spec.presets import NAMES as PRESETS
 from gpucloud_pricing.demand import INTERCONNECTS, RDMA, Purchase
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import BadWishError, parse_wishes
@@ -105,6 +106,7 @@ def choice(*choices: str, **also: str) -> Callable[[object], str]:
 arch = choice(*ARCHES, amd64="x86_64", aarch64="arm64")
 interconnect = choice(*INTERCONNECTS)
 rdma = choice(*RDMA)
+preset = choice(*PRESETS)
 
 
 def whole(low: int, high: int, what: str) -> Callable[[object], int]:

@@ -23,6 +23,7 @@ from gpucloud_pricing.demand import Purchase
 
 FULL = """\
 name: trainer
+preset: train
 gpu: A100-80GB:8,H100:4
 instance_types: [p4de.*, p5.48xlarge]
 gpu_memory: 40GB

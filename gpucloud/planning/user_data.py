@@ -87,6 +87,7 @@ def boot_plan(
         # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
         setup=(spec.setup,) if spec.setup and not spec.env else (),
         idle_s=int(idle.total_seconds()) if idle else None,
+        idle_below=spec.idle_below,
         checkpoint=spec.checkpoint,
         gpus=whole_gpus(candidate.gpu_count),
         spot=candidate.purchase is Purchase.SPOT,

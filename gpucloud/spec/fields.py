@@ -122,6 +122,15 @@ def whole(low: int, high: int, what: str) -> Callable[[object], int]:
     return read
 
 
+_percent = whole(1, 100, "a whole number of per cent")
+
+
+def percent(value: object) -> int:
+    """Reads a share: ``30`` and ``30%``."""
+    word = value.strip().removesuffix("%") if isinstance(value, str) else value
+    return _percent(word)
+
+
 def gib(value: object) -> Decimal:
     """Reads a size: ``40``, ``40GB`` and ``40GiB`` are 40 GiB, ``1TB`` is 1024."""
     allowed = "GiB above 0, such as 40, 80GB or 1TB"

@@ -303,6 +303,14 @@ class Spec:
             "End the box when GPUs, ssh sessions and jobs are idle this long: 30m, 2h, or none.",
         )
     )
+    idle_below: int | None = field(
+        metadata=_declared(
+            read.percent,
+            Flag(BOX, "PERCENT"),
+            {**_WHOLE, "minimum": 1, "maximum": 100},
+            "With idle: jobs whose GPUs are used less than this count as idle, such as 30.",
+        )
+    )
     setup: str | None = field(
         metadata=_declared(
             read.text,
@@ -424,6 +432,10 @@ class Spec:
             yield (
                 "budget and ttl contradict: budget sets a deadline, ttl none means no deadline; leave ttl out"
             )
+        if self.idle_below is not None and self.idles_out_after() is None:
+            yield "idle_below needs idle: how long the box may be idle, such as 1h"
+        if self.idle_below is not None and any(wish.mig for wish in parse_wishes(self.gpu or "")):
+            yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]

@@ -61,10 +61,11 @@ class BootPlan:
     long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
     order, after ``software`` has been installed.
 
-    The rest is for the guard: ``idle_s`` is how long the box may be idle; ``checkpoint`` is a shell command,
-    run as the user before the box is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud
-    may take the box back; ``metadata`` how to ask it; ``self_delete`` how the box, with an identity of its
-    own, deletes itself where powering off does not end its bill.
+    The rest is for the guard: ``idle_s`` is how long the box may be idle; ``idle_below`` is the GPU use, in
+    percent, under which jobs are idle too; ``checkpoint`` is a shell command, run as the user before the box
+    is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud may take the box back;
+    ``metadata`` how to ask it; ``self_delete`` how the box, with an identity of its own, deletes itself where
+    powering off does not end its bill.
     """
 
     name: str
@@ -78,6 +79,7 @@ class BootPlan:
     extra_keys: tuple[str, ...] = ()
     software: Software = NOTHING
     idle_s: int | None = None
+    idle_below: int | None = None
     checkpoint: str | None = None
     gpus: int | None = None
     spot: bool = False
@@ -184,6 +186,7 @@ def _arm(plan: BootPlan) -> list[str]:
         "deadline": plan.deadline and int(plan.deadline.timestamp()),
         "ttl_s": max(plan.ttl_s, 0) if plan.deadline else None,
         "idle_s": plan.idle_s,
+        "idle_below": plan.idle_below,
         "checkpoint": plan.checkpoint is not None,
         "gpus": plan.gpus,
         "spot": plan.spot,

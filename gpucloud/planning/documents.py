@@ -15,6 +15,7 @@ class AttemptDocument(TypedDict):
         purchase: the way of paying.
         gpu_count: the GPUs of one node; less than 1 for a share of a GPU.
         gpu_memory_gib: the memory of one whole GPU.
+        local_ssd_gib: the local disks, which become ``/scratch``; 0 if none are known.
         price: as the cloud bills it.
         price_usd: the same in USD.
         ceiling_usd: the most that it may cost when it is bought.
@@ -36,6 +37,7 @@ class AttemptDocument(TypedDict):
     gpu_memory_gib: Number
     vcpus: int
     memory_gib: Number
+    local_ssd_gib: Number
     interconnect: str
     arch: str
     price: MoneyDocument

@@ -8,9 +8,11 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from gpucloud.sandbox.boxes_local_disks import LocalDisks
 from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi
 from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
@@ -39,6 +41,11 @@ class Playing(Protocol):
     @property
     def gpus(self) -> Gpus:
         """The GPUs of its instance type."""
+        ...
+
+    @property
+    def local_disks(self) -> LocalDisks:
+        """The local disks of its instance type."""
         ...
 
     @property
@@ -324,6 +331,10 @@ def _nvidia_smi(box: Playing, arguments: Sequence[str]) -> Result:
     return nvidia_smi(box.gpus, arguments)
 
 
+def _of_disks(program: str, box: Playing, arguments: Sequence[str]) -> Result:
+    return box.local_disks.play(program, arguments)
+
+
 def _hostname(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
     return 0, f"{box.hostname}\n"
 
@@ -371,4 +382,5 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "systemctl": _systemctl,
     "usermod": _nothing,
     "wall": _wall,
+    **{name: partial(_of_disks, name) for name in LocalDisks.PROGRAMS},
 }

@@ -16,13 +16,19 @@ ASKING = frozenset(
         "halt",
         "hostname",
         "loginctl",
+        "lsblk",
+        "mdadm",
+        "mkfs.ext4",
         "modprobe",
+        "mount",
+        "mountpoint",
         "poweroff",
         "reboot",
         "rmmod",
         "shutdown",
         "systemctl",
         "wall",
+        "wipefs",
     }
 )
 """Programs that the box answers; ``nvidia-smi`` comes with the driver."""

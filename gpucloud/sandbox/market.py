@@ -40,6 +40,7 @@ class InstanceType:
     rdma: str
     arch: str
     needs_grid: bool = False
+    local_ssd_gib: int = 0
 
     @property
     def driven_gpus(self) -> int:
@@ -127,6 +128,7 @@ class Catalog:
                 rdma=row["rdma"],
                 arch=row["arch"],
                 needs_grid=row["instance_type"] in grid,
+                local_ssd_gib=int(row["local_ssd_gib"] or 0),
             )
             for row in self._rows("instance_types")
         } | {name: _without_gpu(row) for name, row in self._cpu_types.items()}

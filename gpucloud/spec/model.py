@@ -497,8 +497,9 @@ class Spec:
 
     def preset_document(self) -> dict[str, Any]:
         """The fields that the preset decided, as plain JSON."""
-        fields = presets()[self.preset] if self.preset else {}
-        return {name: value for name, value in fields.items() if name in self.from_preset}
+        if self.preset is None:
+            return {}
+        return {name: value for name, value in presets()[self.preset].items() if name in self.from_preset}
 
     def demand(self, *, max_age: timedelta | None = None, include_hidden: bool = False) -> Demand:
         """The market search for this spec. ``reserved`` means every kind of commitment there.
@@ -544,7 +545,7 @@ def _decided_by_preset(given: Mapping[str, object]) -> dict[str, object]:
         name = read.preset(given["preset"])
     except ValueError:
         return {}  # told with the other fields
-    own = given.keys() | (_WHICH_GPU if _WHICH_GPU & given.keys() else frozenset())
+    own = set(given) | (_WHICH_GPU if _WHICH_GPU & set(given) else set[str]())
     return {field: value for field, value in presets()[name].items() if field not in own}
 
 

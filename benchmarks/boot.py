@@ -60,6 +60,7 @@ def plan(folder: Path, software: Software) -> BootPlan:
         spot=True,
         metadata=AwsProvider(own_profile()).metadata,
         software=software,
+        scratch=True,
         setup=("git clone https://example.org/trainer.git", "cd trainer && pip install -r requirements.txt"),
     )
 

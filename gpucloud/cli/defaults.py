@@ -41,6 +41,12 @@ def completed(
     return whole, {"file": str(defaults.file), "fields": {**decided}}
 
 
+def say_preset(app: App, spec: Spec) -> None:
+    """Says what the preset of a spec decided."""
+    if spec.from_preset:
+        app.output.say(f"Preset {spec.preset}: {fields_text(spec.preset_document())}.")
+
+
 def fields_text(fields: Mapping[str, Any]) -> str:
     """Fields of a spec for people: ``clouds aws, azure; ttl 4h; tags team=ml``."""
     return "; ".join(f"{name} {_value_text(value)}" for name, value in fields.items())

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gpucloud.cli.defaults import say_preset
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.flags import BOX, PANELS
 from gpucloud.spec.model import FIELDS, Spec
@@ -91,14 +92,16 @@ _PARAMETERS = [
 
 
 def takes_spec(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Replaces a command's parameter annotated ``Spec`` by the spec's flags."""
+    """Replaces a command's parameter annotated ``Spec`` by the spec's flags; says what a preset decided."""
     signature = inspect.signature(function, eval_str=True)
     receiver = next(each.name for each in signature.parameters.values() if each.annotation is Spec)
     own = [each for each in signature.parameters.values() if each.name != receiver]
 
     def command(**values: Any) -> int | None:
         flags = {each.name: values.pop(each.name) for each in _PARAMETERS}
-        return function(**{receiver: spec_from(flags)}, **values)
+        spec = spec_from(flags)
+        say_preset(values["app"], spec)
+        return function(**{receiver: spec}, **values)
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *_PARAMETERS)]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -57,6 +57,7 @@ def plan(
             "ends": ends_text(made, limit),
             "at_most": limit.document(),
             "defaults": defaults,
+            "preset": {"name": spec.preset, "fields": spec.preset_document()} if spec.preset else None,
         }
         app.output.document("plan", answer)
         return

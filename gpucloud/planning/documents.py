@@ -15,6 +15,7 @@ class AttemptDocument(TypedDict):
         purchase: the way of paying.
         gpu_count: the GPUs of one node; less than 1 for a share of a GPU.
         gpu_memory_gib: the memory of one whole GPU.
+        local_ssd_gib: the local disks, which become ``/scratch``; 0 if none are known.
         price: as the cloud bills it.
         price_usd: the same in USD.
         ceiling_usd: the most that it may cost when it is bought.
@@ -36,6 +37,7 @@ class AttemptDocument(TypedDict):
     gpu_memory_gib: Number
     vcpus: int
     memory_gib: Number
+    local_ssd_gib: Number
     interconnect: str
     arch: str
     price: MoneyDocument
@@ -75,8 +77,19 @@ class DefaultsDocument(TypedDict):
     fields: dict[str, Any]
 
 
+class PresetDocument(TypedDict):
+    """What a preset decided.
+
+    Attributes:
+        fields: the fields of the spec.
+    """
+
+    name: str
+    fields: dict[str, Any]
+
+
 class PlanDocument(TypedDict):
-    """What a launch would do. A saved plan lacks ``ends``, ``at_most`` and ``defaults``.
+    """What a launch would do. A saved plan lacks ``ends``, ``at_most``, ``defaults`` and ``preset``.
 
     Attributes:
         spec: the spec, without its defaults and without the values of variables.
@@ -88,6 +101,7 @@ class PlanDocument(TypedDict):
         ends: what ends the box if gpucloud does nothing more.
         at_most: the most that it may cost.
         defaults: what the user's defaults decided; ``null`` if nothing.
+        preset: what the preset of the spec decided; ``null`` if it has none.
     """
 
     created_at: Time
@@ -100,6 +114,7 @@ class PlanDocument(TypedDict):
     ends: NotRequired[str]
     at_most: NotRequired[CostLimitDocument]
     defaults: NotRequired[DefaultsDocument | None]
+    preset: NotRequired[PresetDocument | None]
 
 
 class ImageGpuDocument(TypedDict):

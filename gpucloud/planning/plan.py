@@ -43,7 +43,8 @@ class Candidate:
     the cloud bills it, ``price_usd`` for comparison. ``as_of`` is the price's date; ``quoted_at`` is when the
     cloud itself quoted it, ``None`` for a price of the market's data. ``ceiling_usd`` is the most that it may
     cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
-    ``reservation`` is held capacity to launch into.
+    ``reservation`` is held capacity to launch into. ``local_ssd_gib`` is the size of the local disks, 0 where
+    there are none, or none is known.
     """
 
     cloud: str
@@ -67,6 +68,7 @@ class Candidate:
     flags: tuple[str, ...] = ()
     quoted_at: datetime | None = None
     reservation: str | None = None
+    local_ssd_gib: Decimal = Decimal(0)
 
     @property
     def place(self) -> str:
@@ -112,6 +114,7 @@ class Candidate:
             "gpu_memory_gib": number(self.gpu_memory_gib),
             "vcpus": self.vcpus,
             "memory_gib": number(self.memory_gib),
+            "local_ssd_gib": number(self.local_ssd_gib),
             "interconnect": self.interconnect,
             "arch": self.arch,
             "price": Money(amount=self.price, currency=self.currency).document(),
@@ -129,7 +132,7 @@ class Candidate:
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
         """The reverse of :meth:`as_json`. Raises ``KeyError`` or ``ValueError`` for invalid data."""
         values: dict[str, Any] = {key: value for key, value in data.items() if key != "quoted"}
-        for key in ("gpu_count", "gpu_memory_gib", "memory_gib"):
+        for key in ("gpu_count", "gpu_memory_gib", "memory_gib", "local_ssd_gib"):
             values[key] = Decimal(str(data[key]))
         for key in ("price", "price_usd", "ceiling_usd"):
             values[key] = Decimal(data[key]["amount"])

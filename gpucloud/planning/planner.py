@@ -267,6 +267,7 @@ def _candidate(offer: Offer) -> Candidate | None:
         as_of=offer.as_of,
         source=offer.source or "",
         flags=offer.flags,
+        local_ssd_gib=offer.kind.local_ssd_gib or Decimal(0),
     )
 
 

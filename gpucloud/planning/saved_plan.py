@@ -17,6 +17,7 @@ _FIXED = (
     "gpu_memory_gib",
     "vcpus",
     "memory_gib",
+    "local_ssd_gib",
     "interconnect",
     "arch",
     "reservation",

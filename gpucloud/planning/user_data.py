@@ -86,7 +86,9 @@ def boot_plan(
         software=replace(software, mig=cut(candidate, spec.gpu)),
         # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
         setup=(spec.setup,) if spec.setup and not spec.env else (),
+        scratch=candidate.local_ssd_gib > 0,
         idle_s=int(idle.total_seconds()) if idle else None,
+        idle_below=spec.idle_below,
         checkpoint=spec.checkpoint,
         gpus=whole_gpus(candidate.gpu_count),
         spot=candidate.purchase is Purchase.SPOT,

@@ -68,6 +68,15 @@ class Disk:
         draft.write_text(f"{ahead_s:.3f} {up_ahead_s:.3f}\n", encoding="ascii")
         draft.replace(self.root / CLOCK)
 
+    def per_boot(self) -> list[Path]:
+        """The scripts that cloud-init runs at every boot."""
+        return sorted(self.paths.path("/var/lib/cloud/scripts/per-boot").glob("*"))
+
+    def environment(self) -> dict[str, str]:
+        """The variables that every session gets (pam_env(8))."""
+        lines = (self.root / "etc/environment").read_text(encoding="utf-8").splitlines()
+        return {name: value for name, equals, value in (line.partition("=") for line in lines) if equals}
+
     def home(self, user: str) -> Path:
         """A user's home folder."""
         return self.root / "home" / user

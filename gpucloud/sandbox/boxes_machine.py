@@ -18,6 +18,7 @@ import asyncssh
 
 from gpucloud.sandbox import boxes_programs, boxes_shims, boxes_ssh
 from gpucloud.sandbox.boxes_disk import Disk
+from gpucloud.sandbox.boxes_local_disks import LocalDisks
 from gpucloud.sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud.sandbox.boxes_mig import Mig
 from gpucloud.sandbox.boxes_nvidia import INSTALLED, Gpus
@@ -40,7 +41,7 @@ class BoxSpec:
     ``driver`` is the version of NVIDIA's that the image brings; without one ``nvidia-smi`` is there once an
     install step has run. ``metadata`` is what the box's metadata service says: its cloud's. ``users`` are
     those that the cloud makes, beside those of the user-data; ``default_user`` is the image's own, with the
-    instance's key pair.
+    instance's key pair. ``local_disks`` are the models of the type's local disks.
     """
 
     id: str
@@ -58,6 +59,7 @@ class BoxSpec:
     default_user: User | None = None
     sick: str | None = None
     metadata: Answerer = silent
+    local_disks: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -105,6 +107,7 @@ class Box:
         self._restarting = restarting
         self._boots = 0
         self._mig = Mig(folder / "mig.json", spec.gpu_model, spec.gpu_memory_mib)
+        self.local_disks = LocalDisks(spec.local_disks, folder / "formatted")
         self.services = Services(self._spawn, self.say)
         self._booted_at = now()
         self._told_ahead_s = 0.0
@@ -117,6 +120,7 @@ class Box:
         this_boot = self._boots
         self.running, self.booted = True, False
         self._disk.begin_boot()
+        self.local_disks.begin_boot()
         self._booted_at = self.now()
         self._tell_time()
         self.say(f"[{self.now():%Y-%m-%dT%H:%M:%SZ}] {self.spec.id} boots. {NOTICE}\n")
@@ -146,6 +150,8 @@ class Box:
             self.port = self._ssh.get_port()
             self.say(f"sshd: {self._disk.host_key().get_fingerprint()} (ED25519)\n")
         boxes_programs.start_enabled(self)
+        for script in self._disk.per_boot():
+            await self._run_as_root([str(script)])
         if not self._disk.done("final"):
             for command in config.runcmd:
                 await self._run_as_root(command)
@@ -280,6 +286,7 @@ class Box:
         caller = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
         return {
             **caller,
+            **self._disk.environment(),
             **self.spec.environ,
             "HOME": str(self._disk.home(user)),
             "USER": user,

@@ -8,10 +8,12 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from gpucloud.sandbox import boxes_volumes
+from gpucloud.sandbox.boxes_local_disks import LocalDisks
 from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi
 from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
@@ -40,6 +42,11 @@ class Playing(Protocol):
     @property
     def gpus(self) -> Gpus:
         """The GPUs of its instance type."""
+        ...
+
+    @property
+    def local_disks(self) -> LocalDisks:
+        """The local disks of its instance type."""
         ...
 
     @property
@@ -330,6 +337,28 @@ def _nvidia_smi(box: Playing, arguments: Sequence[str]) -> Result:
     return nvidia_smi(box.gpus, arguments)
 
 
+def _of_disks(program: str, box: Playing, arguments: Sequence[str]) -> Result:
+    return box.local_disks.play(program, arguments)
+
+
+def _mkfs(box: Playing, arguments: Sequence[str]) -> Result:
+    if box.local_disks.has(arguments[-1]):
+        return box.local_disks.play("mkfs.ext4", arguments)
+    return boxes_volumes.mkfs(box, arguments)
+
+
+def _mount(box: Playing, arguments: Sequence[str]) -> Result:
+    """Volumes are mounted by ``LABEL=``; local disks are not."""
+    if any(word.startswith(("LABEL=", "remount,")) for word in arguments):
+        return boxes_volumes.mount(box, arguments)
+    return box.local_disks.play("mount", arguments)
+
+
+def _mountpoint(box: Playing, arguments: Sequence[str]) -> Result:
+    code, out = boxes_volumes.mountpoint(box, arguments)
+    return (code, out) if code == 0 else box.local_disks.play("mountpoint", arguments)
+
+
 def _hostname(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
     return 0, f"{box.hostname}\n"
 
@@ -367,10 +396,10 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "halt": _poweroff,
     "hostname": _hostname,
     "loginctl": _loginctl,
-    "mkfs.ext4": boxes_volumes.mkfs,
+    "mkfs.ext4": _mkfs,
     "modprobe": _nothing,
-    "mount": boxes_volumes.mount,
-    "mountpoint": boxes_volumes.mountpoint,
+    "mount": _mount,
+    "mountpoint": _mountpoint,
     "nvidia-ctk": _nvidia_ctk,
     "nvidia-smi": _nvidia_smi,
     "poweroff": _poweroff,
@@ -382,4 +411,5 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "umount": boxes_volumes.umount,
     "usermod": _nothing,
     "wall": _wall,
+    **{name: partial(_of_disks, name) for name in ("lsblk", "mdadm", "wipefs")},
 }

@@ -17,6 +17,8 @@ ASKING = frozenset(
         "halt",
         "hostname",
         "loginctl",
+        "lsblk",
+        "mdadm",
         "mkfs.ext4",
         "modprobe",
         "mount",
@@ -28,6 +30,7 @@ ASKING = frozenset(
         "systemctl",
         "umount",
         "wall",
+        "wipefs",
     }
 )
 """Programs that the box answers; ``nvidia-smi`` comes with the driver."""

@@ -39,7 +39,7 @@ class InstanceType:
     interconnect: str
     rdma: str
     arch: str
-    local_ssd_gib: Decimal = Decimal(0)
+    local_ssd_gib: int = 0
     needs_grid: bool = False
 
     @property
@@ -127,8 +127,8 @@ class Catalog:
                 interconnect=row["gpu_interconnect"],
                 rdma=row["rdma"],
                 arch=row["arch"],
-                local_ssd_gib=Decimal(row["local_ssd_gib"] or 0),
                 needs_grid=row["instance_type"] in grid,
+                local_ssd_gib=int(row["local_ssd_gib"] or 0),
             )
             for row in self._rows("instance_types")
         } | {name: _without_gpu(row) for name, row in self._cpu_types.items()}

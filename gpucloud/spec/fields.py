@@ -14,6 +14,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Literal, cast
 
+from gpucloud.spec.presets import NAMES as PRESETS
 from gpucloud_pricing.demand import INTERCONNECTS, RDMA, Purchase
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import BadWishError, parse_wishes
@@ -106,6 +107,7 @@ def choice(*choices: str, **also: str) -> Callable[[object], str]:
 arch = choice(*ARCHES, amd64="x86_64", aarch64="arm64")
 interconnect = choice(*INTERCONNECTS)
 rdma = choice(*RDMA)
+preset = choice(*PRESETS)
 
 
 def whole(low: int, high: int, what: str) -> Callable[[object], int]:
@@ -119,6 +121,15 @@ def whole(low: int, high: int, what: str) -> Callable[[object], int]:
         return int(word)
 
     return read
+
+
+_percent = whole(1, 100, "a whole number of per cent")
+
+
+def percent(value: object) -> int:
+    """Reads a share: ``30`` and ``30%``."""
+    word = value.strip().removesuffix("%") if isinstance(value, str) else value
+    return _percent(word)
 
 
 def gib(value: object) -> Decimal:

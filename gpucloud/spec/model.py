@@ -15,10 +15,13 @@ from typing import Any, Literal, cast
 from gpucloud.errors import UsageError
 from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
+from gpucloud.spec.presets import NAMES, presets
 from gpucloud_pricing.demand import COMMITMENTS, INTERCONNECTS, OWNED, PURCHASES, RDMA, Demand, Purchase
 from gpucloud_pricing.gpus import parse_wishes
 
 DEFAULT_DISK_GIB = 100
+_WHICH_GPU = frozenset({"gpu", "instance_types", "gpu_memory", "total_gpu_memory"})
+"""The fields that name GPUs: who gives one of them wants none of a preset's."""
 
 _STRING: Mapping[str, Any] = {"type": "string"}
 _NUMBER: Mapping[str, Any] = {"type": ["number", "string"]}
@@ -102,7 +105,9 @@ class Spec:
     """What a user asks for: GPU, purchase option, place, and box. Every field is optional.
 
     Attributes:
-        given: the names of the fields that were given, with their defaults or other values.
+        given: the names of the fields that were given, with their defaults or other values; those of the
+            preset are among them.
+        from_preset: the names of the fields that the preset decided.
     """
 
     name: str | None = field(
@@ -111,6 +116,14 @@ class Spec:
             Flag(BOX, "NAME"),
             {**_STRING, "pattern": read.NAME},
             "Name of the box: 1-40 of a-z, 0-9 and -, unique among your boxes. Default: generated.",
+        )
+    )
+    preset: str | None = field(
+        metadata=_declared(
+            read.preset,
+            Flag(BOX, "NAME"),
+            {"enum": list(NAMES)},
+            f"Fields for a kind of work, where you give none: {', '.join(NAMES)}.",
         )
     )
     gpu: str | None = field(
@@ -305,6 +318,14 @@ class Spec:
             "End the box when GPUs, ssh sessions and jobs are idle this long: 30m, 2h, or none.",
         )
     )
+    idle_below: int | None = field(
+        metadata=_declared(
+            read.percent,
+            Flag(BOX, "PERCENT"),
+            {**_WHOLE, "minimum": 1, "maximum": 100},
+            "With idle: jobs whose GPUs are used less than this count as idle, such as 30.",
+        )
+    )
     setup: str | None = field(
         metadata=_declared(
             read.text,
@@ -402,6 +423,7 @@ class Spec:
         )
     )
     given: frozenset[str] = field(init=False, repr=False, compare=False)
+    from_preset: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __init__(self, /, **given: object) -> None:
         """Checks the given fields; each may be text, as in a file, or a plain Python value.
@@ -409,7 +431,9 @@ class Spec:
         Raises:
             SpecError: a field is unknown, has an invalid value, or contradicts another.
         """
-        values: dict[str, object] = {"given": frozenset(given)}
+        decided = _decided_by_preset(given)
+        given = {**given, **decided}
+        values: dict[str, object] = {"given": frozenset(given), "from_preset": frozenset(decided)}
         problems: list[tuple[str | None, str]] = []
         hints: list[str] = []
         for name, each in FIELDS.items():
@@ -434,6 +458,10 @@ class Spec:
             )
         if self.volumes and self.nodes > 1:
             yield "volumes and nodes contradict: a volume is attached to one machine"
+        if self.idle_below is not None and self.idles_out_after() is None:
+            yield "idle_below needs idle: how long the box may be idle, such as 1h"
+        if self.idle_below is not None and any(wish.mig for wish in parse_wishes(self.gpu or "")):
+            yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]
@@ -446,7 +474,8 @@ class Spec:
         Raises:
             SpecError: as for a new spec.
         """
-        return Spec(**{name: getattr(self, name) for name in self.given} | fields)
+        own = self.given - self.from_preset
+        return Spec(**{name: getattr(self, name) for name in own} | fields)
 
     @property
     def wants_gpu(self) -> bool:
@@ -484,16 +513,24 @@ class Spec:
     def document(self) -> dict[str, Any]:
         """Plain JSON, without defaults, and without the values of variables.
 
-        These may be secrets: they are given again when a saved plan is launched.
+        These may be secrets: they are given again when a saved plan is launched. With a preset, all that was
+        given is kept: a default that a user chose instead of the preset's value, too.
         """
         document = {
             name: _plain(value)
             for name, each in FIELDS.items()
             if (value := getattr(self, name)) != each.value(each.default)
+            or (self.preset is not None and name in self.given)
         }
         if self.env:
             document["env"] = dict.fromkeys(self.env)
         return document
+
+    def preset_document(self) -> dict[str, Any]:
+        """The fields that the preset decided, as plain JSON."""
+        if self.preset is None:
+            return {}
+        return {name: value for name, value in presets()[self.preset].items() if name in self.from_preset}
 
     def demand(self, *, max_age: timedelta | None = None, include_hidden: bool = False) -> Demand:
         """The market search for this spec. ``reserved`` means every kind of commitment there.
@@ -529,6 +566,18 @@ FIELDS: Mapping[str, Field] = {
     each.name: each.metadata["field"] for each in fields(Spec) if "field" in each.metadata
 }
 """The declarations of the spec's fields, by name."""
+
+
+def _decided_by_preset(given: Mapping[str, object]) -> dict[str, object]:
+    """The fields of the preset that is given, without those that the user gives."""
+    if given.get("preset") is None:
+        return {}
+    try:
+        name = read.preset(given["preset"])
+    except ValueError:
+        return {}  # told with the other fields
+    own = set(given) | (_WHICH_GPU if _WHICH_GPU & set(given) else set[str]())
+    return {field: value for field, value in presets()[name].items() if field not in own}
 
 
 def deadline(

@@ -34,12 +34,17 @@ GUARD_LOG = "/var/log/gpucloud/guard.log"
 GUARD_LAST_WORDS = "gpucloud-guard: powering off"
 """What the console shows before the guard ends a box."""
 GUARD_CONTROL = f"{LIBRARY}/guardctl"
+SCRATCH = "/var/lib/cloud/scripts/per-boot/gpucloud-scratch"
+"""Makes ``/scratch``. cloud-init runs it at every boot, at the first one before the steps of the boot."""
 
 _FOR_READERS = re.compile(
     r'^ *"""[\s\S]*?"""\n'  # docstrings; no constant of the guard ends on a line that begins with quotes
     r"|^ *#(?!!).*\n|^\n"  # comments and empty lines
     r"|^TYPE_CHECKING.*\nif TYPE_CHECKING:\n(?:    .*\n)*"
-    r"|(?<=\)) -> [^:\n]*(?=:$)",  # what a function of the guard gives
+    r"|(?<=\S) +# [^'\"\n]*$"  # comments behind code; with a quotation mark it might be text
+    r"|(?<=\)) -> [^:\n]*(?=:$)"  # the types of results, arguments and variables; None is what a lambda gives
+    r"|(?<=\w): (?!None)([A-Z]\w*|bool|dict|float|int|list|set|str|subprocess\.\w+)"
+    r"(\[[\w\[\], .]*\])?( \| None)?(?=[,)]| = )",
     re.MULTILINE,
 )
 _INDENT = re.compile(r"^(?:    )+", re.MULTILINE)
@@ -59,12 +64,13 @@ class BootPlan:
     ``extra_keys``; ``host_private_key`` and ``host_public_key`` are the one-time ssh host key (OpenSSH
     formats, ed25519). ``deadline`` is when the box powers itself off, ``None`` for never; ``ttl_s`` is how
     long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
-    order, after ``software`` has been installed.
+    order, after ``software`` has been installed. ``scratch`` makes ``/scratch`` of the machine's local disks.
 
-    The rest is for the guard: ``idle_s`` is how long the box may be idle; ``checkpoint`` is a shell command,
-    run as the user before the box is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud
-    may take the box back; ``metadata`` how to ask it; ``self_delete`` how the box, with an identity of its
-    own, deletes itself where powering off does not end its bill.
+    The rest is for the guard: ``idle_s`` is how long the box may be idle; ``idle_below`` is the GPU use, in
+    percent, under which jobs are idle too; ``checkpoint`` is a shell command, run as the user before the box
+    is ended; ``gpus`` is how many should answer; ``spot`` whether the cloud may take the box back;
+    ``metadata`` how to ask it; ``self_delete`` how the box, with an identity of its own, deletes itself where
+    powering off does not end its bill.
     """
 
     name: str
@@ -77,7 +83,9 @@ class BootPlan:
     setup: tuple[str, ...] = ()
     extra_keys: tuple[str, ...] = ()
     software: Software = NOTHING
+    scratch: bool = False
     idle_s: int | None = None
+    idle_below: int | None = None
     checkpoint: str | None = None
     gpus: int | None = None
     spot: bool = False
@@ -157,10 +165,12 @@ def _check(plan: BootPlan) -> None:
 def _files(plan: BootPlan) -> list[dict[str, str]]:
     """The programs of the first boot, and each of the user's commands as a file of its own, in base64."""
     steps = [step.partition(":")[0] for step in plan.software.steps]
-    programs = ["boot", "apt", "repository", *steps] if steps else ["boot"]
+    programs = {f"{LIBRARY}/{name}": name for name in ("boot", "apt", "repository", *steps)}
+    if plan.scratch:
+        programs[SCRATCH] = "scratch"
     documents = [
-        {"path": f"{LIBRARY}/{name}", "permissions": "0755", "content": _text("steps", f"{name}.sh")}
-        for name in programs
+        {"path": path, "permissions": "0755", "content": _text("steps", f"{name}.sh")}
+        for path, name in programs.items()
     ]
     if plan.software.wheels:
         wheels = wheels_of(plan.software.wheels, plan.software.system or "")
@@ -184,6 +194,7 @@ def _arm(plan: BootPlan) -> list[str]:
         "deadline": plan.deadline and int(plan.deadline.timestamp()),
         "ttl_s": max(plan.ttl_s, 0) if plan.deadline else None,
         "idle_s": plan.idle_s,
+        "idle_below": plan.idle_below,
         "checkpoint": plan.checkpoint is not None,
         "gpus": plan.gpus,
         "spot": plan.spot,

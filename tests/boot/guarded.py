@@ -154,6 +154,7 @@ class GuardedBox:
             "deadline": int(time.time()) + 3600,
             "ttl_s": 3600,
             "idle_s": None,
+            "idle_below": None,
             "checkpoint": False,
             "gpus": 1,
             "spot": False,

@@ -380,6 +380,34 @@ def test_a_box_in_use_does_not(box: GuardedBox, use: str) -> None:
     assert not box.powered_off
 
 
+def minutes_with_a_job(box: GuardedBox, minutes: int) -> None:
+    """Minute by minute, with a job that runs and computes."""
+    box.write(f"run/gpucloud/jobs/{os.getpid()}", "")
+    for minute in range(minutes):
+        box.write("sys/fs/cgroup/user.slice/cpu.stat", f"usage_usec {minute * 30_000_000}\nuser_usec 1\n")
+        box.minutes(1)
+
+
+def test_a_job_whose_gpus_are_used_less_than_was_asked_for_is_idle(box: GuardedBox) -> None:
+    idle_box(box, idle_below=30)
+    box.write("told/gpus", "0, 29, 0\n1, 12, 0\n")
+    minutes_with_a_job(box, 9)
+    assert not box.powered_off
+    minutes_with_a_job(box, 3)
+    until(lambda: box.powered_off)
+
+
+@pytest.mark.parametrize("use", ["one busy GPU", "a session", "no figures"])
+def test_a_box_with_a_limit_of_gpu_use_stays_while(box: GuardedBox, use: str) -> None:
+    idle_box(box, idle_below=30)
+    box.write("told/gpus", {"one busy GPU": "0, 0, 0\n1, 30, 0\n", "no figures": ""}.get(use, "0, 0, 0\n"))
+    if use == "a session":
+        box.write("told/sessions", "    1 1000 gpucloud -\n")
+    minutes_with_a_job(box, 15)
+    assert box.status["idle_s"] < 70
+    assert not box.powered_off
+
+
 def test_a_box_that_still_boots_is_not_idle(box: GuardedBox) -> None:
     box.arm(idle_s=600)
     box.minutes(15)

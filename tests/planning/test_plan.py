@@ -257,7 +257,7 @@ def test_a_plan_that_was_edited_is_refused(field: str) -> None:
 FIGURES = {
     **dict.fromkeys(("cloud", "region", "zone", "instance_type", "gpu_model", "interconnect"), "other"),
     **dict.fromkeys(("arch", "source", "reservation"), "other"),
-    **dict.fromkeys(("gpu_count", "gpu_memory_gib", "memory_gib"), "0.001"),
+    **dict.fromkeys(("gpu_count", "gpu_memory_gib", "memory_gib", "local_ssd_gib"), "0.001"),
     **{key: {"amount": "99", "currency": "USD"} for key in ("price", "price_usd", "ceiling_usd")},
     "vcpus": 400,
     "purchase": "spot",

@@ -13,6 +13,7 @@ from gpucloud.ssh.boot import boot_state, gpu_list, wait_until_ready
 from gpucloud.ssh.client import ConnectionFailedError, run
 from gpucloud_templates import Software
 from tests.sandbox.box_rental import PATIENCE_S, Rental
+from tests.waiting import until
 
 FULL = Software(
     driver="580",
@@ -142,3 +143,24 @@ def test_the_step_that_runs_is_told(rental: Rental) -> None:
     told: list[str] = []
     boots(rental, change, tell=told.append)
     assert "toolkit" in told
+
+
+def test_local_disks_become_scratch_for_every_session_and_stay_through_a_reboot(rental: Rental) -> None:
+    rented = rental.spec(plan={"scratch": True, "setup": ("echo $HF_HOME >setup",)}, local_disks=("", ""))
+    target = rental.boot(rented)
+    command = 'cat setup; env; mountpoint -q /scratch && echo hello >"$GPUCLOUD_SCRATCH/file"'
+    said = run(target, ["sh", "-c", command]).out.decode().splitlines()
+    scratch = next(line.partition("=")[2] for line in said if line.startswith("GPUCLOUD_SCRATCH="))
+    assert said[0] == f"{scratch}/huggingface"
+    assert {f"PIP_CACHE_DIR={scratch}/pip", f"RCLONE_CACHE_DIR={scratch}/rclone"} <= set(said)
+    rental.boxes.stop("i-1")
+    rental.boxes.boot(rented)
+    target = rental.target()
+    until(lambda: run(target, ["mountpoint", "-q", "/scratch"]).code == 0)
+    assert run(target, ["cat", "/scratch/file"]).out == b"hello\n"
+
+
+def test_a_machine_without_local_disks_has_no_scratch(rental: Rental) -> None:
+    target = rental.boot(rental.spec(plan={"scratch": True}))
+    assert b"GPUCLOUD_SCRATCH" not in run(target, ["env"]).out
+    assert run(target, ["sudo", "mount"]).out == b""

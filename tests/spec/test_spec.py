@@ -23,6 +23,7 @@ from gpucloud_pricing.demand import Purchase
 
 FULL = """\
 name: trainer
+preset: train
 gpu: A100-80GB:8,H100:4
 instance_types: [p4de.*, p5.48xlarge]
 gpu_memory: 40GB
@@ -43,6 +44,7 @@ disk: 500
 image: cuda-12.4
 ttl: 1h30m
 idle: 30m
+idle_below: 30%
 setup: |
   pip install torch
   true
@@ -77,7 +79,7 @@ def complaint(tmp_path: Path, text: str, **flags: object) -> str:
 
 def test_a_file_may_say_everything(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path, FULL), {})
-    assert spec.given == set(FIELDS)
+    assert spec.given == set(FIELDS) - {"volumes"}  # which contradict nodes
     assert (spec.gpu_memory, spec.max_price, spec.disk) == (Decimal(40), Decimal("32.50"), 500)
     assert spec.purchase == (Purchase.SPOT, Purchase.ON_DEMAND)
     assert (spec.ttl, spec.idle) == (timedelta(minutes=90), timedelta(minutes=30))
@@ -156,6 +158,17 @@ def test_a_spec_in_python_names_all_wrong_fields_in_order() -> None:
         Spec(budget=5, ttl="none")
 
 
+@pytest.mark.parametrize("idle", [{}, {"idle": "none"}])
+def test_a_share_of_gpu_use_that_is_idle_needs_a_time(idle: dict[str, object]) -> None:
+    with pytest.raises(SpecError, match="idle_below needs idle"):
+        Spec(gpu="T4", idle_below=30, **idle)
+
+
+def test_gpus_that_are_cut_report_no_use_to_compare_with() -> None:
+    with pytest.raises(SpecError, match="idle_below and MIG slices contradict"):
+        Spec(gpu="A100/1g.5gb:7", idle="1h", idle_below=30)
+
+
 def test_a_specs_repr_holds_no_value_of_a_variable() -> None:
     assert "s3cret" not in repr(Spec(gpu="T4", env={"TOKEN": "s3cret"}))
 
@@ -197,6 +210,8 @@ def test_an_unknown_field_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("gpu_memory", "lots", "GiB"),
         ("gpu_memory", "0", "above 0"),
         ("memory", "-4", "GiB"),
+        ("idle_below", "0", "1 to 100"),
+        ("idle_below", "101%", "1 to 100"),
         ("cpus", "0", "1 to 4096"),
         ("cpus", "8.5", "whole number"),
         ("cpus", "٨", "whole number"),

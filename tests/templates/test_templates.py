@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 import random
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from gpucloud.ssh.keys import create_keys
 from gpucloud_templates import MAX_BYTES, BootPlan, Metadata, Software, TooLargeError, packed, render
-from gpucloud_templates.cloud_config import CHECKPOINT
+from gpucloud_templates.cloud_config import CHECKPOINT, _text
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIz6v2fVq9w0Zt0kVZ0eJXh5Fz9o3JxM8p1a2b3c4d5e"
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE=\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -86,14 +87,45 @@ def test_the_guard_travels_whole_but_for_what_only_readers_need() -> None:
         assert ast.dump(for_machines(text)) == ast.dump(ast.parse(text)), f"{name}: nothing more could go"
 
 
+STEPS = [each.name for each in files("gpucloud_templates").joinpath("steps").iterdir()]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_travels_whole_but_for_its_comments(name: str) -> None:
+    """bash itself prints a function without comments."""
+    source = files("gpucloud_templates").joinpath("steps", name).read_text(encoding="utf-8")
+    assert as_bash_reads(_text("steps", name)) == as_bash_reads(source)
+
+
+def as_bash_reads(script: str) -> str:
+    return subprocess.run(
+        ["bash", "-c", f"step() {{\n{script}\n}}\ndeclare -f step"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+class Untyped(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        assert node.value is not None
+        return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
+
+
 def for_machines(source: str) -> ast.Module:
-    """A module without docstrings, imports for types, and what its functions say that they give."""
-    tree = ast.parse(source)
+    """A module without docstrings, types, and imports for these."""
+    tree: ast.Module = Untyped().visit(ast.parse(source))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:]
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
     tree.body = [node for node in tree.body if "TYPE_CHECKING" not in ast.unparse(node).partition("\n")[0]]
     return tree
 

@@ -12,6 +12,8 @@ from gpucloud_alibaba.sandbox.region import Region, tags_of
 
 KEY_USER = "root"
 """Who logs in with the key pair. Source: ECS user guide, "Connect to an instance by using a key pair"."""
+LOCAL_DISK = ""
+"""The model of local disks, which no source tells: they are NVMe (ECS user guide, "Local disks")."""
 
 
 def boot(region: Region, instance: Document) -> None:
@@ -33,6 +35,7 @@ def boot(region: Region, instance: Document) -> None:
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",
             users=(User(name=KEY_USER, keys=(key,)),) if (key := instance.get("_public_key")) else (),
+            local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=partial(
                 metadata.answer,
                 hardened=instance["MetadataOptions"]["HttpTokens"] == "required",

@@ -10,6 +10,8 @@ from gpucloud_aws.sandbox.region import Region, tags_of
 
 DEFAULT_USER = "ubuntu"
 """The own user of all emulated images, who logs in with the key pair. Source: images.toml."""
+LOCAL_DISK = "Amazon EC2 NVMe Instance Storage"
+"""The model of local disks. Source: EC2 user guide, "SSD instance store volumes"."""
 
 
 def boot(region: Region, instance: Document) -> None:
@@ -33,6 +35,7 @@ def boot(region: Region, instance: Document) -> None:
             default_user=User(name=DEFAULT_USER, keys=(key,))
             if (key := instance.get("_public_key"))
             else None,
+            local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=metadata.service(instance["MetadataOptions"]),
         )
     )

@@ -13,6 +13,10 @@ from gpucloud_azure.sandbox.subscription import CLOUD, NIC, Subscription, part
 
 _NONE = "#cloud-config\n"
 """The user-data of a machine without any."""
+LOCAL_DISK = "Microsoft NVMe Direct Disk v2"
+"""The model of local disks. Sizes before version 6 have a temporary SCSI disk at /mnt, which is not emulated.
+
+Source: Azure documentation, "Temporary NVMe disks: frequently asked questions"."""
 
 
 def boot(subscription: Subscription, machine: Document) -> None:
@@ -44,6 +48,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
             driver=machine["_driver"],
             tags=machine.get("tags") or {},
             spot=machine["_purchase"] == "spot",
+            local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
             users=_users(part(machine, "properties", "osProfile")),
             environ={"SSL_CERT_FILE": str(tls.authority(subscription.world.folder))},

@@ -74,9 +74,13 @@ class Ending:
 
 
 class Activity:
-    """Whether anybody or anything uses the box: GPUs, sessions, jobs. Looked at once a minute."""
+    """Whether anybody or anything uses the box: GPUs, sessions, jobs. Looked at once a minute.
 
-    def __init__(self, up: float) -> None:
+    With ``idle_below``, jobs whose GPUs are all used less than that, in percent, are idle too.
+    """
+
+    def __init__(self, up: float, idle_below: int | None) -> None:
+        self.idle_below = idle_below
         self.gpus: Sequence[tuple[int, int]] | None = None
         self.gpus_hang = False
         self.sessions = 0
@@ -106,9 +110,11 @@ class Activity:
         sessions = self._session_probe.output(up)
         if sessions is not None:
             self.sessions = len(sessions.splitlines())
-        busy_gpu = any(percent >= BUSY_GPU_PERCENT for percent, _ in self.gpus or ())
+        least = self.idle_below or BUSY_GPU_PERCENT
+        busy_gpu = any(percent >= least for percent, _ in self.gpus or ())
+        gpus_decide = self.idle_below and self.gpus and not self.gpus_hang
         booting = not any(exists(path) for path in BOOTED)
-        if booting or busy_gpu or self.sessions or self.jobs:
+        if booting or busy_gpu or self.sessions or (self.jobs and not gpus_decide):
             self.busy_at = up
 
 
@@ -129,7 +135,7 @@ class Guard:
         self.boot = read(BOOT_ID)
         self.spent_before = spent_before(self.spent.read(), self.boot)
         self.metadata = Metadata(settings["metadata"]) if settings.get("metadata") else None
-        self.activity = Activity(up)
+        self.activity = Activity(up, settings.get("idle_below"))
         self.kernel_log = KernelLog()
         self.minute_at = self.checked_at = up - HOUR_S
         self.wall_is_right = False

@@ -32,6 +32,8 @@ OPTIONS: Mapping[str, str] = {
     "--sync": FILE,
     "--ssh-key": FILE,
     "--fetch": "nothing",
+    "--near": "gpu",
+    "--volume": "volume",
 }
 """What an option takes (``gpucloud.cli.completion_values.KINDS``), where its type does not tell."""
 
@@ -48,6 +50,9 @@ ARGUMENTS: Mapping[tuple[str, str], str | Sequence[str]] = {
     ("sandbox control", "cloud"): "cloud",
     ("sandbox control", "name"): "nothing",
     ("schema", "document"): [*DOCUMENTS],
+    ("volume create", "name"): "nothing",
+    ("volume show", "name"): "volume",
+    ("volume delete", "name"): "volume",
 }
 """The same for the arguments of commands; one that is called ``name`` or ``names`` is a box."""
 

@@ -1086,7 +1086,7 @@ class Client:
     # --- what the clouds hold
 
     def recover(self) -> Recovered:
-        """Restores boxes that are missing from the journal, found by their tags."""
+        """Restores boxes and volumes that are missing from the journal, found by their tags."""
         from gpucloud.api.results import Recovered, Searched
         from gpucloud.inventory.discovery import begin, finish
         from gpucloud.inventory.reconcile import refresh_all
@@ -1103,9 +1103,10 @@ class Client:
             for trouble in refresh_all(context, adopted):
                 context.warn("recover", f"No answer: {trouble.message}")
             settle_first(context)
-            boxes = [self._read(context.journal.box(box.id)) for box in adopted]
+            found = context.journal.known([box.id for box in adopted])
         return Recovered(
-            boxes=tuple(boxes),
+            boxes=tuple(self._read(each) for each in found if each.kind is Kind.BOX),
+            volumes=tuple(self._read_volume(each) for each in found if each.kind is Kind.VOLUME),
             troubles=troubles,
             searched=Searched.of(survey, self.owner),
             living=tuple(self.boxes()),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.api.box import Box
+    from gpucloud.api.volume import Volume
     from gpucloud.errors import GpucloudError
     from gpucloud.inventory.discovery import Survey
     from gpucloud.inventory.sweep import Find
@@ -99,9 +100,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """The boxes that were added to the journal. ``troubles`` has those whose timer could not be set."""
+    """What was added to the journal. ``troubles`` has the boxes whose timer could not be set."""
 
     boxes: tuple[Box, ...]
+    volumes: tuple[Volume, ...]
     troubles: Sequence[GpucloudError]
     searched: Searched
     living: tuple[Box, ...]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpucloud.clouds.audit import Audit
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.provider import Witness
+    from gpucloud.journal.records import Box
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
     from gpucloud.runtime.context import Context
@@ -186,6 +187,7 @@ class Session:
                 proxy_command=proxy_command,
                 mend_clock=self._mend_clock,
                 call=call,
+                before_end=_write_out,
             )
             context.tasks.heard = partial(context.tell, "down")
             try:
@@ -234,3 +236,11 @@ class Session:
         from gpucloud.sandbox.client import MEND_CLOCK
 
         return MEND_CLOCK if self.sandboxed else SET_CLOCK
+
+
+def _write_out(context: Context, box: Box) -> None:
+    """Unmounts the volumes of a box before it is deleted; few boxes have any."""
+    if box.wanted.spec.get("volumes"):
+        from gpucloud.boxes.mounting import write_out
+
+        write_out(context, box)

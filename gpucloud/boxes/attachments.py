@@ -23,23 +23,11 @@ from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import Target
-from gpucloud.ssh.volumes import mount, unmount
 
 ATTACH_TIMEOUT_S = 120.0
-MOUNT_TIMEOUT_S = 300.0
-UNMOUNT_TIMEOUT_S = 20.0
-LABEL = "gpucloud-"
-LABEL_DIGITS = 7
-"""ext4 takes 16 characters."""
 
 Attached = tuple[UsableVolume, Sequence[str]]
 """A volume that is attached, and the paths at which its machine may show the device."""
-
-
-def label_of(volume: Box) -> str:
-    """The label of a volume's file system, by which it is mounted."""
-    return LABEL + volume.id[-LABEL_DIGITS:]
 
 
 @contextmanager
@@ -88,7 +76,7 @@ def disk_of(context: Context, volume: Box) -> Ref:
 def note_use(context: Context, volume: Box, box: Box) -> None:
     """Journals that a box holds a volume from now on. Nothing is asked of a cloud."""
     now = context.clock()
-    used = replace(_known(volume), holder=box.id, used_at=now)
+    used = replace(known(volume), holder=box.id, used_at=now)
     context.journal.write(volume, Extended(expires_at=(box.expires_at or now) + _keep(volume)))
     context.journal.write(volume, Seen(facts=Facts(volume=used)))
 
@@ -115,40 +103,12 @@ def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> l
     return found
 
 
-def mount_all(context: Context, node: Target, attached: Sequence[Attached]) -> None:
-    """Mounts volumes that are attached, each by the label of its file system.
-
-    A volume is formatted only if it is blank and was never mounted.
-
-    Raises:
-        NotMountedError: the node refused.
-    """
-    for each, devices in attached:
-        known = _known(context.journal.box(each.volume.id))
-        context.tell("volume", f"mounting {each.volume.name} at {each.path}")
-        call = partial(
-            mount, node, each.path, label=label_of(each.volume), devices=devices, may_format=not known.mounted
-        )
-        context.tasks.run(call, MOUNT_TIMEOUT_S)
-        context.journal.write(each.volume, Seen(facts=Facts(volume=replace(known, mounted=True))))
-
-
-def unmount_all(context: Context, box: Box, node: Target) -> None:
-    """Writes what the volumes of a box have in memory to their disks; a node that does not answer is left."""
-    paths = [each.partition(":")[2] for each in box.wanted.spec.get("volumes") or ()]
-    if not paths:
-        return
-    context.tell("volume", f"unmounting {', '.join(paths)}")
-    call = context.tasks.start(partial(unmount, node, paths))
-    context.tasks.until_done([call], UNMOUNT_TIMEOUT_S)
-
-
 def free_unused(context: Context) -> None:
     """Notes which volumes no living box holds any more: each is kept from the end of its box on."""
     held = [each for each in _volumes(context) if each.volume is not None and each.volume.holder]
-    holders = {box.id: box for box in context.journal.known({_known(each).holder for each in held})}
+    holders = {box.id: box for box in context.journal.known({known(each).holder for each in held})}
     for volume in held:
-        holder = holders.get(_known(volume).holder)
+        holder = holders.get(known(volume).holder)
         if holder is None or holder.state in OVER:
             ended_at = holder.ended_at if holder else None
             _free(context, volume, ended_at or context.clock())
@@ -161,7 +121,7 @@ def _free(context: Context, volume: Box, used_at: datetime) -> None:
         return
     try:
         end = used_at.replace(microsecond=0) + _keep(taken)
-        free = replace(_known(taken), holder="", used_at=used_at)
+        free = replace(known(taken), holder="", used_at=used_at)
         context.journal.write(taken, Extended(expires_at=end))
         context.journal.write(taken, Seen(facts=Facts(volume=free)))
         cloud = context.clouds.usable(taken.cloud)
@@ -176,8 +136,8 @@ def _let_go_of_others(context: Context, volumes: Sequence[UsableVolume], used: s
     """Gives back the volumes of other places, at which the launch has tried before."""
     for each in volumes:
         volume = context.journal.box(each.volume.id)
-        if volume.id not in used and _known(volume).holder:
-            context.journal.write(each.volume, Seen(facts=Facts(volume=replace(_known(volume), holder=""))))
+        if volume.id not in used and known(volume).holder:
+            context.journal.write(each.volume, Seen(facts=Facts(volume=replace(known(volume), holder=""))))
 
 
 def _move_tag(context: Context, cloud: Cloud, volume: Box, disk: Ref) -> None:
@@ -188,10 +148,11 @@ def _volumes(context: Context) -> list[Box]:
     return context.journal.boxes(owner=context.owner, kind=Kind.VOLUME)
 
 
-def _known(volume: Box) -> Volume:
+def known(volume: Box) -> Volume:
+    """What the journal knows of a volume besides its place and size."""
     assert volume.volume is not None  # noqa: S101  (every volume has it)
     return volume.volume
 
 
 def _keep(volume: Box) -> timedelta:
-    return timedelta(seconds=_known(volume).keep_s)
+    return timedelta(seconds=known(volume).keep_s)

@@ -9,7 +9,7 @@ from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
-from gpucloud.boxes.attachments import attach_all, holding, mount_all
+from gpucloud.boxes.attachments import attach_all, holding
 from gpucloud.boxes.attempt import Boot, Terms
 from gpucloud.boxes.bring_up import UnfitError, bring_up, hand_over, targets
 from gpucloud.boxes.ceiling import Agreement
@@ -17,6 +17,7 @@ from gpucloud.boxes.hosts import keep_hosts
 from gpucloud.boxes.keeping import keep_failed, may_keep
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon, launch, replace_machines
+from gpucloud.boxes.mounting import mount_all
 from gpucloud.boxes.setup import set_up, store_environment
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError

@@ -88,6 +88,8 @@ def _take_down(
     context: Context, box: Box, *, once: bool, ends_as: BoxState, when_unbilled: Callable[[], object]
 ) -> Box:
     if box.state is not BoxState.DELETING:
+        if context.before_end is not None:
+            context.before_end(context, box)
         _write_state(context, box, BoxState.DELETING)
     until_gone(context, box, lambda: _pass(context, box), once=once)
     if not once:

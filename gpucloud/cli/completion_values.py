@@ -60,6 +60,12 @@ class Values:
 
         return self._journal(run_ids)
 
+    def volumes(self, _: str) -> Iterable[Value]:
+        """The living volumes."""
+        from gpucloud.journal.sqlite.names import volume_names
+
+        return self._journal(volume_names)
+
     def all_runs(self, _: str) -> Iterable[Value]:
         """The newest runs, ended ones too."""
         from gpucloud.journal.sqlite.names import run_ids
@@ -173,6 +179,7 @@ KINDS: Mapping[str, Callable[[Values, str], Iterable[Value]]] = {
     "box": Values.boxes,
     "box-id": Values.box_ids,
     "box-path": Values.box_paths,
+    "volume": Values.volumes,
     "run": Values.runs,
     "any-run": Values.all_runs,
     "open-run": Values.open_runs,

@@ -295,9 +295,11 @@ class ListDocument(TypedDict):
         strangers: resources of no living box; this and the following with ``--live``.
         unread: regions that could not be read.
         left_out: clouds that are not set up here, and why.
+        volumes: with ``--all-kinds``.
     """
 
     boxes: list[BoxDocument]
+    volumes: NotRequired[list[VolumeDocument]]
     strangers: NotRequired[list[StrangerDocument]]
     unread: NotRequired[list[UnreadDocument]]
     left_out: NotRequired[dict[str, str]]
@@ -315,15 +317,17 @@ class DownDocument(TypedDict):
 
 
 class RecoverDocument(TypedDict):
-    """The boxes that were restored to the journal.
+    """The boxes and volumes that were restored to the journal.
 
     Attributes:
         unread: regions that could not be read.
         left_out: clouds that are not set up here, and why.
         unjudged: resources left alone because of their tags.
+        volumes: the volumes that were restored.
     """
 
     boxes: list[BoxDocument]
+    volumes: list[VolumeDocument]
     unread: list[UnreadDocument]
     left_out: dict[str, str]
     unjudged: list[UnjudgedDocument]

@@ -18,6 +18,7 @@ from gpucloud.resources import Resource, Tags
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.results import Looked
+    from gpucloud.api.volume import Volume
     from gpucloud.cli.documents import ListDocument, StrangerDocument
 
 
@@ -27,6 +28,9 @@ def list_boxes(
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed boxes.")] = False,  # noqa: A002
     live: Annotated[
         bool, typer.Option("--live", help="Also read the clouds, not the journal alone.")
+    ] = False,
+    all_kinds: Annotated[
+        bool, typer.Option("--all-kinds", help="Also list volumes: all that is billed until it is deleted.")
     ] = False,
     all_owners: Annotated[
         bool, typer.Option("--all-owners", help="With --live: also show the resources of other owners.")
@@ -38,15 +42,21 @@ def list_boxes(
     """
     if all_owners and not live:
         raise UsageError("--all-owners needs --live: the journal has your own boxes only")
+    layout = app.output.layout
+    if all_kinds and (layout.columns or layout.sort_by):
+        raise UsageError("--columns and --sort-by shape one table; --all-kinds prints two")
     looked = None
     if live:
         with app.working(quiet=True) as (client, _):
             looked = client.look(all_owners=all_owners)
         say_unread(app, looked.searched)
     boxes = app.client.boxes(over=all)
+    volumes = app.client.volumes(over=all) if all_kinds else None
     strangers = _strangers(looked) if looked else []
     if app.output.json:
         answer: ListDocument = {"boxes": [box.document() for box in boxes]}
+        if volumes is not None:
+            answer["volumes"] = [volume.document() for volume in volumes]
         if looked:
             answer["strangers"] = strangers
             answer["unread"] = unread_documents(looked.searched)
@@ -55,6 +65,7 @@ def list_boxes(
     else:
         _show_strangers(app, strangers, all_owners=all_owners)
         _show_boxes(app, boxes)
+        _show_volumes(app, volumes or ())
     return search_code(looked.searched if looked else None)
 
 
@@ -68,6 +79,15 @@ def _show_strangers(app: App, strangers: Sequence[Mapping[str, Any]], *, all_own
         f"{whose} that belong to no living box of yours in this journal (launched elsewhere, or leaked):"
     )
     app.output.table(columns, rows)
+
+
+def _show_volumes(app: App, volumes: Sequence[Volume]) -> None:
+    if volumes:
+        from gpucloud.cli.volume import paying_text_of, show_volumes
+
+        app.output.line("")
+        show_volumes(app.output, volumes)
+        app.output.say(paying_text_of(volumes))
 
 
 def _show_boxes(app: App, boxes: Sequence[Box]) -> None:

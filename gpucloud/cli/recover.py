@@ -14,13 +14,15 @@ from gpucloud.cli.unread import (
     unjudged_documents,
     unread_documents,
 )
+from gpucloud.cli.volume import show_volumes
 
 if TYPE_CHECKING:
+    from gpucloud.api.results import Recovered
     from gpucloud.cli.documents import RecoverDocument
 
 
 def recover(app: App) -> int:
-    """Restore boxes that are missing from the journal, found by their tags: after the state file was lost.
+    """Restore boxes and volumes that are missing from the journal, found by their tags in the clouds.
 
     A running box can be used again if its ssh key is still in the state folder; remains of a box are deleted
     by the next launch, down or sweep.
@@ -32,20 +34,30 @@ def recover(app: App) -> int:
         found = client.recover()
     say_unread(app, found.searched)
     say_unjudged(app, found.searched)
-    with answering(f"{counted(len(found.boxes), 'box')} restored to the journal", found.living):
+    done = f"{_counted(found)} restored to the journal"
+    with answering(done, found.living):
         if app.output.json:
             answer: RecoverDocument = {
                 "boxes": [box.document() for box in found.boxes],
+                "volumes": [volume.document() for volume in found.volumes],
                 "unread": unread_documents(found.searched),
                 "left_out": dict(found.searched.left_out),
                 "unjudged": unjudged_documents(found.searched),
             }
             app.output.document("recover", answer)
-        elif found.boxes:
-            show_boxes(app.output, found.boxes)
-    if found.boxes:
-        app.output.say(f"{counted(len(found.boxes), 'box')} restored to the journal.")
+        else:
+            if found.boxes:
+                show_boxes(app.output, found.boxes)
+            if found.volumes:
+                show_volumes(app.output, found.volumes)
+    if found.boxes or found.volumes:
+        app.output.say(f"{done}.")
     elif not found.searched.nowhere:
         app.output.say("No boxes to restore: the journal has them all.")
     app.output.say(paying_text(found.living))
     return search_code(found.searched, owed=bool(found.troubles or found.searched.unjudged))
+
+
+def _counted(found: Recovered) -> str:
+    counts = [counted(len(found.boxes), "box")] if found.boxes or not found.volumes else []
+    return " and ".join([*counts, *([counted(len(found.volumes), "volume")] if found.volumes else [])])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.volume_plan import VolumePlan
 
+HOURS_PER_DAY = 24
 HIDDEN_FIRST = ("AGE", "SO FAR", "USED", "WHERE")
 """The columns that a narrow terminal does without."""
 
@@ -89,6 +90,7 @@ def list_volumes(
         app.output.document("volumes", answer)
     elif volumes:
         show_volumes(app.output, volumes)
+        app.output.say(paying_text_of(volumes))
     else:
         app.output.say("No volumes. Create one: gpucloud volume create data --size 100 --near T4")
 
@@ -144,6 +146,18 @@ def show_volumes(output: Output, volumes: Sequence[Volume]) -> None:
     show_table(output, columns, right=("GIB", "PER DAY", "SO FAR", "AGE", "LEFT"), optional=HIDDEN_FIRST)
 
 
+def paying_text_of(volumes: Sequence[Volume]) -> str:
+    """What volumes cost per day now, and which of them nobody uses, as a sentence."""
+    prices = [volume.per_hour for volume in volumes if volume.per_hour and not volume.is_over]
+    sums = {price.currency: Decimal(0) for price in prices}
+    for price in prices:
+        sums[price.currency] += price.amount * HOURS_PER_DAY
+    costs = " and ".join(_money(amount, currency) for currency, amount in sorted(sums.items()))
+    idle = [volume.name for volume in volumes if not volume.is_over and volume.attached_to is None]
+    unused = f"; no box uses {', '.join(idle)}" if idle else ""
+    return f"Your volumes cost {costs or 'nothing'} per day now{unused}."
+
+
 def state_text(volume: Volume) -> str:
     """The state of a volume: which box uses it, and what needs attention."""
     if volume.attached_to:
@@ -172,7 +186,7 @@ def _used_text(volume: Volume, now: datetime) -> str:
 
 def _per_day_text(volume: Volume) -> str | None:
     price = None if volume.is_over else volume.per_hour
-    return None if price is None else _money(price.amount * 24, price.currency)
+    return None if price is None else _money(price.amount * HOURS_PER_DAY, price.currency)
 
 
 def _money(amount: Decimal, currency: str) -> str:

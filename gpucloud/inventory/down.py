@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpucloud.boxes.attachments import unmount_all
-from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.owed import owed, owed_error
 from gpucloud.boxes.teardown import take_down
 from gpucloud.boxes.unrecorded import end_unrecorded
@@ -16,9 +14,8 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.discovery import Asked, begin_strays, refuse_strays
 from gpucloud.inventory.reconcile import refresh_all
 from gpucloud.journal.errors import JournalError
-from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box
-from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated
@@ -95,7 +92,6 @@ def _end_one(context: Context, box: Box) -> Box:
         try:
             # A machine that has ended was billed until then; once it is deleted, nothing tells when that was.
             refresh_all(context, [taken], timeout_s=LOOK_S)
-            _unmount(context, context.journal.held(taken))
             done = take_down(
                 context, taken, when_unbilled=lambda: strays.append(begin_strays(context, taken))
             )
@@ -107,15 +103,6 @@ def _end_one(context: Context, box: Box) -> Box:
     except JournalError as error:
         raise ended_unrecorded(context, box, error, budget_s=BUDGET_S) from error
     return done
-
-
-def _unmount(context: Context, box: Box) -> None:
-    """Unmounts the volumes of a box that runs, if it answers this machine, which has its keys."""
-    if context.state is None or box.state is not BoxState.READY or not box.wanted.spec.get("volumes"):
-        return
-    for node in targets(box, key_folder(context.state, box.id), context.proxy_command):
-        if box.nodes[node.node].state is State.RUNNING:
-            unmount_all(context, box, node)
 
 
 def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:

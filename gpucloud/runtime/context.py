@@ -25,10 +25,11 @@ class Context:
 
     ``emit`` receives the progress events, in the thread that they come from. ``state`` is the folder of the
     journal, the keys and the history of prices. ``proxy_command`` is ssh's ``ProxyCommand`` for boxes that
-    are not reached directly. ``mend_clock`` says how to mend a clock that differs from a cloud's.
-    ``call`` is the id in its leases (:func:`gpucloud.journal.leases.calling`). ``silent`` has the clouds that
-    did not answer this command, each with the call that was sent: the command continues without them where it
-    can.
+    are not reached directly. ``mend_clock`` says how to mend a clock that differs from a cloud's. ``call`` is
+    the id in its leases (:func:`gpucloud.journal.leases.calling`). ``before_end`` is called before the first
+    deletion of a box, for what is only in its memory; it raises nothing but signals. ``silent`` has the
+    clouds that did not answer this command, each with the call that was sent: the command continues without
+    them where it can.
     """
 
     owner: str
@@ -42,6 +43,7 @@ class Context:
     proxy_command: str | None = None
     mend_clock: str = SET_CLOCK
     call: str = ""
+    before_end: Callable[[Context, Box], None] | None = None
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
 
     def tell(self, step: str, text: str) -> None:

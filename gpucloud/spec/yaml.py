@@ -6,7 +6,7 @@ a file and the flags follow the same rules, and ``on``, ``1_000`` and ``60:30`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,8 @@ from gpucloud.spec.fields import shown
 MAX_BYTES = 1 << 20
 HINT = "`gpucloud schema` prints the fields of a spec file"
 T = TypeVar("T")
-Value = str | None | list[str] | dict[str, str | None]
+Item = str | dict[str, str | list[str] | None]
+Value = str | None | Sequence[Item] | dict[str, str | None]
 
 _EMPTY = {"", "~", "null", "Null", "NULL"}
 
@@ -188,15 +189,29 @@ class _Reader:
             case yaml.ScalarEvent():
                 return None if self._is_empty(event) else event.value
             case yaml.SequenceStartEvent():
-                items: list[str] = []
+                items: list[Item] = []
                 while not isinstance(event := self._next(), yaml.SequenceEndEvent):
-                    items.append(self._scalar(event).value)
+                    items.append(self._item(event))
                 return items
             case _:
                 return {
                     key.value: None if self._is_empty(value := self._scalar(event)) else value.value
                     for key, event in self._entries()
                 }
+
+    def _item(self, event: Any) -> Item:
+        """An entry of a list: a value, or keys whose values may be lists."""
+        if not isinstance(event, yaml.MappingStartEvent):
+            return str(self._scalar(event).value)
+        return {key.value: self._texts(value) for key, value in self._entries()}
+
+    def _texts(self, event: Any) -> str | list[str] | None:
+        if not isinstance(event, yaml.SequenceStartEvent):
+            return None if self._is_empty(self._scalar(event)) else event.value
+        texts: list[str] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            texts.append(self._scalar(event).value)
+        return texts
 
     def _entries(self) -> Iterator[tuple[Any, Any]]:
         """Keys, each with its value's first event; the caller reads the rest of the value."""

@@ -64,6 +64,19 @@ class Locked(MemoryProvider):
         super().delete(ref)
 
 
+def test_a_box_is_told_once_and_before_anything_of_it_is_deleted(bench: Bench) -> None:
+    box = launched(bench)
+    told: list[tuple[str, int]] = []
+    context = replace(
+        bench.context(), before_end=lambda _, ended: told.append((ended.name, bench.machines()))
+    )
+    with pytest.raises(OwedError):
+        take_down(context, box, once=True)
+    take_down(context, box)
+    assert told == [(box.name, 1)]
+    assert bench.machines() == 0
+
+
 def test_who_loses_a_box_in_the_middle_of_its_end_writes_nothing_more(bench: Bench) -> None:
     box = launched(bench)
     bench.kind = overtaken(bench, box)

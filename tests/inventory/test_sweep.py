@@ -18,7 +18,7 @@ from gpucloud.inventory.discovery import EVERYWHERE, Survey, begin, by_box, fini
 from gpucloud.inventory.recover import adopt_box, state_of
 from gpucloud.inventory.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
 from gpucloud.journal.events import StateChanged
-from gpucloud.journal.facts import Place
+from gpucloud.journal.facts import Place, Volume
 from gpucloud.journal.lifecycle import BoxState, Lease, new_id
 from gpucloud.resources import BadTags, Resource, ResourceKind, Search, State, Tags, UnreadableRegion, rfc3339
 from gpucloud_pricing import Market
@@ -62,6 +62,13 @@ def stopped(*, billed: bool = False, **tags: str) -> Resource:
     return a_machine(tags=five, created_at=NOW - AN_HOUR, state=State.STOPPED, billed=billed)
 
 
+def volume(expires: str = LATER) -> Resource:
+    """A volume that a sweep comes upon."""
+    shown = found(expires=expires)
+    assert isinstance(shown.tags, Tags)
+    return replace(shown, tags=replace(shown.tags, volume="data", retain=True))
+
+
 CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     # --- of a box that the journal does not know
     ("an old stranger is a leak", found(), None, Reason.NOT_IN_JOURNAL),
@@ -97,6 +104,13 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     ("a stopped machine is kept until its deadline, whoever has its journal", stopped(), None, None),
     ("a stopped machine past its deadline is not", stopped(expires=EARLIER), None, Reason.PAST_DEADLINE),
     ("one that is switched off and billed is a leak", stopped(billed=True), None, Reason.NOT_IN_JOURNAL),
+    ("a volume is kept until its deadline, whoever has its journal", volume(), None, None),
+    (
+        "a volume past its deadline is not",
+        volume(expires=EARLIER),
+        None,
+        Reason.PAST_DEADLINE,
+    ),
     # --- of others
     ("another owner's is left alone", found(owner="u-other"), None, Reason.OTHER_OWNER),
     ("another owner's past its end too", found(owner="u-other", expires=EARLIER), None, Reason.OTHER_OWNER),
@@ -111,6 +125,18 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
     ("what carries half of our tags is nobody's", replace(found(), tags=None), None, Reason.OTHER_OWNER),
     # --- of a box that the journal knows
     ("a living box's is wanted", found(), known(BoxState.READY), None),
+    (
+        "a volume that a box holds is not past its deadline",
+        volume(expires=EARLIER),
+        known(BoxState.READY, expires_at=NOW - A_MINUTE, volume=Volume(keep_s=1, holder="b-y")),
+        None,
+    ),
+    (
+        "a volume that nobody holds is",
+        volume(expires=EARLIER),
+        known(BoxState.READY, expires_at=NOW - A_MINUTE, volume=Volume(keep_s=1)),
+        Reason.PAST_DEADLINE,
+    ),
     ("a stopped box's is wanted", found(), known(BoxState.STOPPED), None),
     ("so is one's whose stop was cut off", found(), known(BoxState.STOPPING), None),
     (

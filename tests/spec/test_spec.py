@@ -39,7 +39,7 @@ regions: [us-*, "!us-west-1"]
 zones: use1-az1
 max_price: 32.50
 budget: 100
-nodes: 2
+nodes: 1
 disk: 500
 image: cuda-12.4
 ttl: 1h30m
@@ -54,6 +54,7 @@ env:
   DEBUG: on
   TOKEN:
 sync: [".:work"]
+volumes: ["data:/data"]
 ports: [8888, 6006]
 tags: {team: ml}
 allow_from: [203.0.113.7]
@@ -242,6 +243,14 @@ def test_an_unknown_field_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("tags", ["a<b=c"], "letters, digits"),
         ("sync", ["-e"], "LOCAL"),
         ("sync", [":x"], "LOCAL"),
+        ("volumes", ["data"], "NAME:/PATH"),
+        ("volumes", ["data:data"], "NAME:/PATH"),
+        ("volumes", ["data:/usr/x"], "path of the system"),
+        ("volumes", ["data:/x/../etc"], "NAME:/PATH"),
+        ("volumes", ["Data:/data"], "not a name"),
+        ("volumes", ["a:/data", "b:/data"], "twice"),
+        ("volumes", ["a:/data", "a:/more"], "twice"),
+        ("volumes", [{"name": "a"}], "a name and a path"),
         ("ports", "0", "65535"),
         ("ports", "65536", "65535"),
         ("ports", "ssh", "65535"),
@@ -522,3 +531,15 @@ def test_whatever_the_file_holds_the_answer_is_a_spec_or_a_usage_error(data: byt
         load_spec(None, read.fields)
     except UsageError:
         return
+
+
+def test_volumes_are_the_same_from_a_flag_a_file_and_python(tmp_path: Path) -> None:
+    file = tmp_path / "box.yaml"
+    file.write_text("gpu: T4\nvolumes:\n  - {name: [a, b], path: /data}\n  - {name: c, path: /mnt/c/}\n")
+    wanted = ("a,b:/data", "c:/mnt/c")
+    assert load_spec(file, {}).volumes == wanted
+    assert Spec(gpu="T4", volumes=["a,b:/data", "c:/mnt/c"]).volumes == wanted
+    assert load_spec(None, Spec(gpu="T4", volumes=wanted).document()).volumes == wanted
+    assert [mount.names for mount in Spec(gpu="T4", volumes=wanted).mounts] == [("a", "b"), ("c",)]
+    with pytest.raises(SpecError, match="attached to one machine"):
+        Spec(gpu="T4", volumes=wanted, nodes=2)

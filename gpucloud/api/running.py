@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box
@@ -10,6 +11,7 @@ from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.errors import UsageError
+from gpucloud.runs.checkpoints import settle
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -68,12 +70,13 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, *, alo
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
+    kept = settle(context, wanted.spec, wanted.run_id)
     buyer = Buyer(context, client.catalog, wanted)
     buyer.settle_first()
     if alone:
         refuse_live(context, wanted.run_id)
     context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
-    attendant = Attendant(context, orders, buyer.buy)
+    attendant = Attendant(context, replace(orders, checkpoints=kept), buyer.buy)
     code = attendant.run()
     assert attendant.box is not None  # noqa: S101  (its command has ended)
     box = Box.read(context.journal.box(attendant.box.id), client, context.clock())

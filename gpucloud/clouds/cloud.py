@@ -411,14 +411,14 @@ class Cloud:
         """The scheme of its object store's URLs; ``None`` if none of its store is used."""
         return self.provider.store_scheme if isinstance(self.provider, ObjectStore) else None
 
-    def container(self, name: str) -> StorePlace:
-        """A container of the caller's account in the object store.
+    def locate(self, address: str) -> tuple[StorePlace, str]:
+        """The container of an address in the object store, and the folder in it.
 
         Raises:
-            UsageError: there is none, or it belongs to somebody else.
+            UsageError: there is no such container, or it belongs to somebody else.
         """
         store = self._store()
-        return self._call(f"look at {store.store_scheme}://{name}", lambda: store.container(name))
+        return self._call(f"look at {store.store_scheme}://{address}", lambda: store.locate(address))
 
     def folders(self, place: StorePlace, path: str) -> Sequence[str]:
         """The names of the folders in a folder of the object store."""

@@ -619,8 +619,8 @@ class ObjectStore(Protocol):
         """The scheme of its URLs: ``s3``."""
         ...
 
-    def container(self, name: str, /) -> StorePlace:
-        """A container of the caller's account.
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """The container of an address (a URL without its scheme), and the folder in it.
 
         Raises :class:`gpucloud.errors.UsageError` if there is none, or if it belongs to somebody else.
         """

@@ -13,6 +13,7 @@ from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import cut
 from gpucloud.planning.plan import Candidate
 from gpucloud.spec.model import Spec
+from gpucloud.ssh.checkpoints import hook
 from gpucloud.ssh.keys import BoxKeys, read_public_key
 from gpucloud_pricing.demand import Purchase
 from gpucloud_templates import BootPlan, TooLargeError, packed, render
@@ -87,7 +88,7 @@ def boot_plan(
         # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
         setup=(spec.setup,) if spec.setup and not spec.env else (),
         idle_s=int(idle.total_seconds()) if idle else None,
-        checkpoint=spec.checkpoint,
+        checkpoint=hook(spec.checkpoint) if spec.checkpoint_to else spec.checkpoint,
         gpus=whole_gpus(candidate.gpu_count),
         spot=candidate.purchase is Purchase.SPOT,
         metadata=cloud.metadata,

@@ -21,7 +21,8 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Search
-from gpucloud.runs.job import FOREVER_S, Job, check_there, follow_job
+from gpucloud.runs import checkpoints
+from gpucloud.runs.job import FOREVER_S, Job, check_there
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Target, forget
 from gpucloud.ssh.files import NotCopiedError, rsync_down
@@ -45,12 +46,14 @@ class Orders:
         retry_on: some of :data:`REASONS`: the run is retried after these, at most :data:`RETRIES` times.
         fetch: what to copy back at the end: (path on the box, path here).
         keep_on_failure: keep the box until its deadline if the command fails.
+        checkpoints: where the checkpoints of the command go, if it has any.
     """
 
     job: Job
     retry_on: frozenset[str] = frozenset()
     fetch: Sequence[tuple[str, str]] = ()
     keep_on_failure: bool = False
+    checkpoints: checkpoints.Settings | None = None
 
 
 @dataclass(slots=True)
@@ -101,7 +104,9 @@ class Attendant:
         try:
             target = targets(box, keys, context.proxy_command)[0]
             try:
-                code = follow_job(context, box, target, self.orders.job)
+                code = checkpoints.follow_with_checkpoints(
+                    context, box, target, self.orders.job, self.orders.checkpoints, attempt=self._tries + 1
+                )
                 self._fetch(target, code)
                 keep_logs(context, [target])
             except ConnectionFailedError:

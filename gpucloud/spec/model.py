@@ -368,6 +368,39 @@ class Spec:
             "Command to run on the box before it is ended.",
         )
     )
+    checkpoint_dir: str | None = field(
+        metadata=_declared(
+            read.folder,
+            Flag(BOX, "PATH"),
+            _STRING,
+            "Folder on the box whose files `run` keeps in checkpoint_to, and restores from there.",
+        )
+    )
+    checkpoint_to: str | None = field(
+        metadata=_declared(
+            read.store_url,
+            Flag(BOX, "URL"),
+            {**_STRING, "examples": ["s3://bucket/lab"]},
+            "Your bucket for the checkpoints of `run`: s3://BUCKET/PATH.",
+        )
+    )
+    checkpoint_every: timedelta = field(
+        metadata=_declared(
+            read.interval,
+            Flag(BOX, "TIME"),
+            {**_STRING, "examples": ["30m", "1h"]},
+            "Time between two checkpoints. Default: 30m.",
+            default=timedelta(minutes=30),
+        )
+    )
+    checkpoint_role: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "ROLE"),
+            _STRING,
+            "Role whose rights on the bucket are lent to the box, for an hour at a time. Default: yours.",
+        )
+    )
     accept_test: bool = field(
         metadata=_declared(
             read.switch,
@@ -408,6 +441,11 @@ class Spec:
             yield (
                 "budget and ttl contradict: budget sets a deadline, ttl none means no deadline; leave ttl out"
             )
+        if (self.checkpoint_dir is None) != (self.checkpoint_to is None):
+            yield "checkpoint_dir and checkpoint_to belong together: give both, or neither"
+        for name in ("checkpoint_every", "checkpoint_role"):
+            if name in self.given and self.checkpoint_to is None:
+                yield f"{name} needs checkpoint_dir and checkpoint_to"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]

@@ -386,9 +386,10 @@ class AwsProvider:
         """``s3``."""
         return "s3"
 
-    def container(self, name: str, /) -> StorePlace:
-        """A bucket of this account."""
-        return storage.find(self.clients, self.account(), name)
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """A bucket of this account, and the rest of the address."""
+        bucket, _, folder = address.partition("/")
+        return storage.find(self.clients, self.account(), bucket), folder
 
     def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The common prefixes below a prefix."""

@@ -35,7 +35,7 @@ def provider(endpoint: Endpoint) -> AwsProvider:
 
 
 def grant(aws: AwsProvider, role: str | None = None) -> StorageGrant:
-    return StorageGrant(place=aws.container(BUCKET), reads=RUN, writes=ATTEMPT, name="r1", role=role)
+    return StorageGrant(place=aws.locate(BUCKET)[0], reads=RUN, writes=ATTEMPT, name="r1", role=role)
 
 
 def with_lease(lease: StorageLease) -> Any:
@@ -119,7 +119,7 @@ def test_a_bucket_that_is_missing_or_somebody_elses_is_refused(
     endpoint: Endpoint, name: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        provider(endpoint).container(name)
+        provider(endpoint).locate(f"{name}/lab")
 
 
 def test_a_bucket_is_found_in_its_own_region_with_its_folders(endpoint: Endpoint) -> None:
@@ -128,8 +128,8 @@ def test_a_bucket_is_found_in_its_own_region_with_its_folders(endpoint: Endpoint
     try:
         far.put_object(Bucket="far-away", Key="runs/r/attempts/10/x", Body=b"")
         aws = provider(endpoint)
-        place = aws.container("far-away")
-        assert place.region == "eu-west-1"
+        place, folder = aws.locate("far-away/lab/runs")
+        assert (place.region, folder) == ("eu-west-1", "lab/runs")
         assert aws.folders(place, "runs/r/attempts") == ["10"]
         assert aws.folders(place, "nowhere") == []
     finally:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 
 from gpucloud.clouds.cloud import Cloud
@@ -24,6 +25,8 @@ from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
 from gpucloud.ssh.client import Target
 
+EVERY = timedelta(minutes=30)
+"""The time between two checkpoints by default."""
 RENEWED_AFTER_S = 1800.0
 """Half of a lease: an upload that begins just before has as long for its end."""
 RENEWED_AGAIN_S = 10.0
@@ -63,6 +66,16 @@ class Settings:
         return f"{self.path}/attempts"
 
 
+def refuse_launch(spec: Spec) -> None:
+    """Refuses checkpoints of a box that no command of ours attends: nobody would renew its lease.
+
+    Raises:
+        UsageError: the spec has them.
+    """
+    if spec.checkpoint_to is not None:
+        raise UsageError("checkpoint_to needs a run", hint="use gpucloud run, or omit checkpoint_to")
+
+
 def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
     """Looks at the bucket, and lends rights on it once, before anything is bought; ``None`` without one.
 
@@ -78,7 +91,7 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
     run_folder = folder_name(run_id)
     settings = Settings(
         folder=spec.checkpoint_dir,
-        every_s=int(spec.checkpoint_every.total_seconds()),
+        every_s=int((spec.checkpoint_every or EVERY).total_seconds()),
         cloud=cloud.name,
         url=f"{spec.checkpoint_to}/{run_folder}",
         place=place,

@@ -384,13 +384,12 @@ class Spec:
             "Your bucket for the checkpoints of `run`: s3://BUCKET/PATH.",
         )
     )
-    checkpoint_every: timedelta = field(
+    checkpoint_every: timedelta | None = field(
         metadata=_declared(
             read.interval,
             Flag(BOX, "TIME"),
             {**_STRING, "examples": ["30m", "1h"]},
-            "Time between two checkpoints. Default: 30m.",
-            default=timedelta(minutes=30),
+            "Time between two checkpoints, which an interruption loses at most. Default of `run`: 30m.",
         )
     )
     checkpoint_role: str | None = field(
@@ -443,9 +442,8 @@ class Spec:
             )
         if (self.checkpoint_dir is None) != (self.checkpoint_to is None):
             yield "checkpoint_dir and checkpoint_to belong together: give both, or neither"
-        for name in ("checkpoint_every", "checkpoint_role"):
-            if name in self.given and self.checkpoint_to is None:
-                yield f"{name} needs checkpoint_dir and checkpoint_to"
+        if self.checkpoint_role is not None and self.checkpoint_to is None:
+            yield "checkpoint_role needs checkpoint_dir and checkpoint_to"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]

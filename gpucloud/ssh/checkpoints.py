@@ -80,12 +80,10 @@ class Begun:
 
 def hook(command: str | None) -> str:
     """The guard's checkpoint command: uploads what there is while ``command`` runs, and then the rest."""
-    upload = f"python3 {PROGRAM} upload"
-    program = f"[ -e {PROGRAM} ]"
+    upload = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} upload"  # the box may end before it has the program
     if command is None:
-        return f"{program} && exec {upload}\n"
-    first, last = f"{program} && {upload} &", f"{program} && exec {upload}"
-    return f"{first}\nbash -c {shlex.quote(command)}\nwait\n{last}\n"
+        return f"{upload}\n"
+    return f"({upload}) &\nbash -c {shlex.quote(command)}\nwait\n{upload}\n"
 
 
 def install(target: Target) -> None:

@@ -42,7 +42,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "down": ("down trainer", "down --all --yes"),
     "run": (
         "run --gpu T4 --ttl 1h -- pytest -m gpu",
-        "run --gpu A100 --spot --sync . --fetch model.pt -- python train.py",
+        "run --gpu A100 --spot --checkpoint-dir out --checkpoint-to s3://bucket/lab -- python train.py",
     ),
     "sweep": ("sweep --dry-run", "sweep --older-than 2h --yes"),
     "recover": ("recover", "recover --json"),

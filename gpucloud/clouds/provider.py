@@ -586,13 +586,15 @@ class StorageGrant:
         writes: the folder, inside ``reads``, in which objects may be created and replaced.
         name: what the grant is for; shown in the cloud's own log.
         role: the role that gives the rights; ``None`` for the caller's own.
+        kms_key: the key of the cloud that encrypts what is written; ``None`` for the container's default.
     """
 
     place: StorePlace
     reads: str
     writes: str
     name: str
-    role: str | None
+    role: str | None = None
+    kms_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ class Settings:
         path: the run's folder in it.
         run_id: the run.
         role: the role whose rights are lent; ``None`` for the caller's own.
+        kms_key: the key that encrypts them; ``None`` for the bucket's default.
     """
 
     folder: str
@@ -59,6 +60,7 @@ class Settings:
     path: str
     run_id: str
     role: str | None
+    kms_key: str | None
 
     @property
     def attempts(self) -> str:
@@ -98,6 +100,7 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
         path="/".join(filter(None, (folder, run_folder))),
         run_id=run_id,
         role=spec.checkpoint_role,
+        kms_key=spec.checkpoint_encryption and spec.checkpoint_encryption.removeprefix("kms:"),
     )
     context.tasks.run(partial(cloud.lend, _grant(settings, 1)))
     return settings
@@ -272,6 +275,7 @@ def _grant(settings: Settings, attempt: int) -> StorageGrant:
         writes=f"{settings.attempts}/{attempt}",
         name=settings.run_id[:LONGEST_NAME],
         role=settings.role,
+        kms_key=settings.kms_key,
     )
 
 

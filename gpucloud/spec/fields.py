@@ -223,6 +223,14 @@ def name(value: object) -> str:
     return word
 
 
+def encryption(value: object) -> str:
+    """Reads ``kms:KEY``."""
+    word = _scalar(value, "kms:KEY")
+    if not re.fullmatch(r"kms:[A-Za-z0-9][A-Za-z0-9:/_-]{0,511}", word):
+        raise ValueError(f"{shown(value)} is not allowed; allowed: kms: and the ID, alias or ARN of a key")
+    return word
+
+
 def folder(value: object) -> str:
     """Reads the path of a folder on a box: absolute, or in the home folder."""
     word = _scalar(value, "the path of a folder on the box").rstrip("/")

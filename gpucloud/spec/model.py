@@ -400,6 +400,14 @@ class Spec:
             "Role whose rights on the bucket are lent to the box, for an hour at a time. Default: yours.",
         )
     )
+    checkpoint_encryption: str | None = field(
+        metadata=_declared(
+            read.encryption,
+            Flag(BOX, "kms:KEY"),
+            _STRING,
+            "Key of the cloud that encrypts the checkpoints: kms:KEY. Default: as the bucket does.",
+        )
+    )
     accept_test: bool = field(
         metadata=_declared(
             read.switch,
@@ -442,8 +450,9 @@ class Spec:
             )
         if (self.checkpoint_dir is None) != (self.checkpoint_to is None):
             yield "checkpoint_dir and checkpoint_to belong together: give both, or neither"
-        if self.checkpoint_role is not None and self.checkpoint_to is None:
-            yield "checkpoint_role needs checkpoint_dir and checkpoint_to"
+        for name in ("checkpoint_role", "checkpoint_encryption"):
+            if getattr(self, name) is not None and self.checkpoint_to is None:
+                yield f"{name} needs checkpoint_dir and checkpoint_to"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]

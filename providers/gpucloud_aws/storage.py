@@ -94,6 +94,7 @@ def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
             "session_token": keys["SessionToken"],
             "region": grant.place.region,
             "no_check_bucket": "true",
+            **_encryption(grant.kms_key),
             **_service(clients, grant.place.region),
         },
     )
@@ -136,6 +137,11 @@ def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:
             },
         ],
     }
+
+
+def _encryption(kms_key: str | None) -> Mapping[str, str]:
+    """The encryption of what is written; without a key, the bucket's own."""
+    return {} if kms_key is None else {"server_side_encryption": "aws:kms", "sse_kms_key_id": kms_key}
 
 
 def _service(clients: Clients, region: str) -> Mapping[str, str]:

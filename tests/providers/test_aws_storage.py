@@ -43,11 +43,11 @@ def with_lease(lease: StorageLease) -> Any:
     """S3 for whoever holds the options of rclone."""
     return boto3.client(
         "s3",
-        region_name=lease.options["region"],
-        endpoint_url=lease.options["endpoint"],
-        aws_access_key_id=lease.options["access_key_id"],
-        aws_secret_access_key=lease.options["secret_access_key"],
-        aws_session_token=lease.options["session_token"],
+        region_name=lease.writing["region"],
+        endpoint_url=lease.writing["endpoint"],
+        aws_access_key_id=lease.writing["access_key_id"],
+        aws_secret_access_key=lease.writing["secret_access_key"],
+        aws_session_token=lease.writing["session_token"],
     )
 
 
@@ -93,19 +93,19 @@ def test_a_key_of_ones_own_encrypts_what_is_written_and_opens_nothing_else(
     key = kms.create_key()["KeyMetadata"]
     aws = provider(endpoint)
     lease = aws.lend(replace(grant(aws), kms_key=key["KeyId"]))
-    assert lease.options["server_side_encryption"] == "aws:kms"
+    assert lease.writing["server_side_encryption"] == "aws:kms"
     asked = {"Bucket": BUCKET, "Key": f"{ATTEMPT}/x", "Body": b"x", "ServerSideEncryption": "aws:kms"}
     box = with_lease(lease)
-    box.put_object(**asked, SSEKMSKeyId=lease.options["sse_kms_key_id"])
+    box.put_object(**asked, SSEKMSKeyId=lease.writing["sse_kms_key_id"])
     assert box.head_object(Bucket=BUCKET, Key=f"{ATTEMPT}/x")["SSEKMSKeyId"] == key["KeyId"]
     assert refused(box.put_object, **asked, SSEKMSKeyId="none") == ("KMS.NotFoundException", 400)
     stolen = boto3.client(
         "kms",
         region_name="us-east-1",
-        endpoint_url=lease.options["endpoint"],
-        aws_access_key_id=lease.options["access_key_id"],
-        aws_secret_access_key=lease.options["secret_access_key"],
-        aws_session_token=lease.options["session_token"],
+        endpoint_url=lease.writing["endpoint"],
+        aws_access_key_id=lease.writing["access_key_id"],
+        aws_secret_access_key=lease.writing["secret_access_key"],
+        aws_session_token=lease.writing["session_token"],
     )
     assert refused(stolen.generate_data_key, KeyId=key["KeyId"], KeySpec="AES_256")[1] in {400, 403}
     kms.schedule_key_deletion(KeyId=key["KeyId"])

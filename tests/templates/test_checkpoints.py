@@ -69,7 +69,8 @@ def box(tmp_path: Path) -> Callable[..., Box]:
     def made(name: str, **changes: str) -> Box:
         own = tmp_path / name / ".gpucloud/checkpoints"
         own.mkdir(parents=True)
-        (own / "rclone.conf").write_text(f"[store]\ntype = alias\nremote = {store}\n", encoding="utf-8")
+        remotes = (f"[{each}]\ntype = alias\nremote = {store}\n" for each in ("store", "own"))
+        (own / "rclone.conf").write_text("".join(remotes), encoding="utf-8")
         Path(own / "checkpoints.py").write_bytes(Path(program.__file__).read_bytes())
         return Box(tmp_path / name, store, **changes)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.storage.blob import ContainerClient
 
-from tests.sandbox.running import client
+from tests.sandbox.azure_lab import GROUP, REGION, Azure
+from tests.sandbox.running import TAGS, HollowBoxes, client
 from tests.shell import PROGRAMS, Shell
 from tests.waiting import until
 
@@ -95,10 +97,48 @@ def test_a_box_has_a_lease_on_its_attempt_that_is_renewed_and_may_do_no_more(
     assert sorted(json.loads(listed)["files"]) == ["a", "b"]
 
 
+def test_a_container_of_azure_serves_boxes_of_other_clouds_too(cli: Shell) -> None:
+    """What an earlier attempt has left there is restored, and what is new is added."""
+    container = azure_container(cli)
+    marker = {"number": 2, "files": {"a": [3, 1_700_000_000_000_000_000, 1], "sub/b": [3, 1, 2]}}
+    for name, data in {
+        "1/a": b"old",
+        "2/sub/b": b"new",
+        "latest.json": json.dumps(marker).encode(),
+    }.items():
+        container.upload_blob(f"team/r1/attempts/7/{name}", data)
+    line = ("run", "--gpu", "T4", "--cloud", "alibaba", "--run-id", "r1", "--checkpoint-dir", "kept")
+    script = "cat kept/a kept/sub/b; echo third >kept/c"
+    ran = cli(*line, "--checkpoint-to", "az://checkpoints/con/team", "--", "sh", "-c", script)
+    assert (ran.code, ran.out) == (0, "oldnew"), ran.err
+    added = json.loads(container.download_blob("team/r1/attempts/8/latest.json").readall())
+    assert sorted(added["files"]) == ["a", "c", "sub/b"]
+    assert container.download_blob("team/r1/attempts/8/1/c").readall() == b"third\n"
+
+
+def azure_container(cli: Shell) -> Any:
+    """A container of an account with a hierarchical namespace, for who has its key."""
+    lab = Azure(cli.endpoint, HollowBoxes())
+    lab.make_group()
+    body = {"location": REGION, "tags": TAGS, "kind": "StorageV2", "sku": {"name": "Standard_LRS"}}
+    accounts = lab.storage.storage_accounts
+    made = accounts.begin_create(GROUP, "checkpoints", {**body, "properties": {"isHnsEnabled": True}})
+    made.result()
+    key = str(accounts.list_keys(GROUP, "checkpoints").keys_property[0].value)
+    container = ContainerClient(
+        f"{lab.origin}/checkpoints",
+        "con",
+        credential={"account_name": "checkpoints", "account_key": key},
+        connection_verify=lab.authority,
+    )
+    container.create_container()
+    return container
+
+
 REFUSED = [
     (("--checkpoint-to", "s3://no-such-bucket/x"), "there is no bucket 'no-such-bucket'"),
     (("--checkpoint-to", "s3://somebody-elses-bucket"), "belongs to another AWS account"),
-    (("--checkpoint-to", "gs://lab/x"), "gs:// is not supported; allowed: s3://"),
+    (("--checkpoint-to", "gs://lab/x"), "gs:// is not supported; allowed: az://, s3://"),
     (("--checkpoint-to", "lab"), "is not an address in an object store"),
     (("--checkpoint-to", "s3://lab/../x"), "is not an address in an object store"),
     (("--checkpoint-every", "0s"), "--checkpoint-every"),

@@ -34,6 +34,7 @@ def boot(region: Region, instance: Document) -> None:
             if (key := instance.get("_public_key"))
             else None,
             metadata=metadata.service(instance["MetadataOptions"]),
+            environ=region.world.box_environ,
         )
     )
 

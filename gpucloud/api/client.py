@@ -455,12 +455,14 @@ class Client:
         from gpucloud.api.launching import Buyer
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
         from gpucloud.planning.plan import Plan
+        from gpucloud.runs.checkpoints import refuse_launch
         from gpucloud.spec.file import load_spec
 
         saved = wanted if isinstance(wanted, Plan) else None
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
         spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
+        refuse_launch(spec)
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
         terms = Wanted(
             spec=spec,

@@ -17,6 +17,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
+from gpucloud.runs.checkpoints import settle
 from gpucloud.runs.rules import avoided, budget_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
 from gpucloud.runtime.context import Context
@@ -138,12 +139,16 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
+    kept = settle(context, wanted.spec, wanted.run_id)
     Buyer(context, client.catalog, wanted).settle_first()
     if alone:
         refuse_live(context, wanted.run_id)
     context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
     attendant = Attendant(
-        context, begin(context, wanted, work), orders, Attempts(client, context, wanted).buy
+        context,
+        begin(context, wanted, work),
+        replace(orders, checkpoints=kept),
+        Attempts(client, context, wanted).buy,
     )
     code = attendant.run()
     assert attendant.box is not None  # noqa: S101  (its command has ended)

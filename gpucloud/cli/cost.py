@@ -229,7 +229,7 @@ def cost(
         refuse_unwritable("the report", answer.html)
     estimate = partial(
         app.client.estimate,
-        workload=work.workload(),
+        workload=work.workload(spec),
         places=limit,
         sort=sort,
         conditions=source.conditions,

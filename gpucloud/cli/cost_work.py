@@ -13,6 +13,7 @@ from gpucloud.cli.option_groups import Options
 from gpucloud.costs import amounts as read
 from gpucloud.costs.workload import Tokens, Workload
 from gpucloud.errors import UsageError
+from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud_pricing.computation import Computation
@@ -116,15 +117,6 @@ class WorkloadOptions(Options):
             metavar="SIZE",
         ),
     ] = "0"
-    checkpoint_every: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint-every",
-            help="Time between two checkpoints: 30m. An interruption loses at most this much work.",
-            metavar="TIME",
-            rich_help_panel=_USAGE,
-        ),
-    ] = None
     checkpoint_takes: Annotated[
         str,
         typer.Option(
@@ -158,13 +150,12 @@ class WorkloadOptions(Options):
         ),
     ] = 1
 
-    def workload(self) -> Workload:
-        """As estimates count it.
+    def workload(self, spec: Spec) -> Workload:
+        """As estimates count it, with the checkpoints of a spec.
 
         Raises:
             UsageError: it makes no sense.
         """
-        every = self.checkpoint_every
         return Workload(
             hours=None if self.hours is None else read.hours("--hours", self.hours),
             tokens=self._tokens(),
@@ -173,7 +164,7 @@ class WorkloadOptions(Options):
             boot=read.minutes("--boot", self.boot),
             failed_attempts=self.failed_attempts,
             snapshot_gib=math.ceil(read.size("--snapshots", self.snapshots)),
-            checkpoint_every=None if every is None else read.time("--checkpoint-every", every),
+            checkpoint_every=spec.checkpoint_every,
             checkpoint_takes=read.time("--checkpoint-takes", self.checkpoint_takes),
             profile=self.profile,
             steady=self.steady,

@@ -51,7 +51,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "volume delete": ("volume delete data", "volume delete data --yes"),
     "run": (
         "run --gpu T4 --ttl 1h -- pytest -m gpu",
-        "run --gpu A100 --spot --sync . --fetch model.pt -- python train.py",
+        "run --gpu A100 --spot --checkpoint-dir out --checkpoint-to s3://bucket/lab -- python train.py",
     ),
     "runs": ("runs list", "runs show nightly"),
     "runs list": ("runs list", "runs list --all --sort-by=-age"),

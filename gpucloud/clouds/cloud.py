@@ -36,6 +36,7 @@ from gpucloud.clouds.provider import (
     Ingress,
     Inquiry,
     MetadataSource,
+    ObjectStore,
     PriceList,
     PriceSource,
     Provider,
@@ -43,6 +44,9 @@ from gpucloud.clouds.provider import (
     ReadsAhead,
     Record,
     Remarks,
+    StorageGrant,
+    StorageLease,
+    StorePlace,
     TariffSource,
     Verdict,
     Witness,
@@ -443,6 +447,39 @@ class Cloud:
         """How boxes of this account differ from the default."""
         source = self.provider
         return self._call("read the account", source.remarks) if isinstance(source, Remarks) else ()
+
+    @property
+    def store_scheme(self) -> str | None:
+        """The scheme of its object store's URLs; ``None`` if none of its store is used."""
+        return self.provider.store_scheme if isinstance(self.provider, ObjectStore) else None
+
+    def locate(self, address: str) -> tuple[StorePlace, str]:
+        """The container of an address in the object store, and the folder in it.
+
+        Raises:
+            UsageError: there is no such container, or it belongs to somebody else.
+        """
+        store = self._store()
+        return self._call(f"look at {store.store_scheme}://{address}", lambda: store.locate(address))
+
+    def folders(self, place: StorePlace, path: str) -> Sequence[str]:
+        """The names of the folders in a folder of the object store."""
+        store = self._store()
+        return self._call(f"list {place.container}/{path}", lambda: store.folders(place, path))
+
+    def lend(self, grant: StorageGrant) -> StorageLease:
+        """Lends rights on a part of a container for at most an hour.
+
+        Raises:
+            UsageError: these credentials cannot be narrowed so.
+        """
+        store = self._store()
+        return self._call(f"lend rights on {grant.place.container}", lambda: store.lend(grant))
+
+    def _store(self) -> ObjectStore:
+        """The object store; who asks has found the cloud by :attr:`store_scheme`."""
+        assert isinstance(self.provider, ObjectStore)  # noqa: S101
+        return self.provider
 
     def identity(self) -> Identity | None:
         """The identity of the credentials; ``None`` if this cloud has no such call."""

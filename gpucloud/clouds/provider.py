@@ -590,6 +590,89 @@ class ReadsAhead(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlace:
+    """A container of an object store: a bucket, or in Azure ``ACCOUNT/CONTAINER``.
+
+    Attributes:
+        container: its name.
+        region: where it is.
+        account: the account that owns it.
+        endpoint: the URL of its service; empty if the container's name and region are enough to find it.
+    """
+
+    container: str
+    region: str
+    account: str
+    endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageGrant:
+    """The rights on a part of a container that a box gets. It may delete nothing.
+
+    Attributes:
+        place: the container.
+        reads: the folder that may be listed and read; without slashes at its ends, as ``writes``.
+        writes: the folder, inside ``reads``, in which objects may be created and replaced.
+        name: what the grant is for; shown in the cloud's own log.
+        role: the role that gives the rights; ``None`` for the caller's own.
+        kms_key: the key of the cloud that encrypts what is written; ``None`` for the container's default.
+    """
+
+    place: StorePlace
+    reads: str
+    writes: str
+    name: str
+    role: str | None = None
+    kms_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageLease:
+    """A grant that is in force, as options of rclone. They are secret: never printed and never journalled.
+
+    Attributes:
+        ends_at: when the cloud refuses it; at most an hour from its beginning.
+        folder: the container, as the beginning of a path of rclone.
+        reading: the options of rclone's remote that reads; it may be the same as the one that writes.
+        writing: the options of the one that writes.
+    """
+
+    ends_at: datetime
+    folder: str
+    reading: Mapping[str, str] = field(repr=False)
+    writing: Mapping[str, str] = field(repr=False)
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """Clouds with an object store, on a part of which the caller can lend rights for a while."""
+
+    @property
+    def store_scheme(self) -> str:
+        """The scheme of its URLs: ``s3``."""
+        ...
+
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """The container of an address (a URL without its scheme), and the folder in it.
+
+        Raises :class:`gpucloud.errors.UsageError` if there is none, or if it belongs to somebody else.
+        """
+        ...
+
+    def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The names of the folders in a folder; none where it does not exist."""
+        ...
+
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Lends rights for at most an hour, never more than the caller or the role has.
+
+        Raises :class:`gpucloud.errors.UsageError` if these credentials cannot be narrowed so.
+        """
+        ...
+
+
 @runtime_checkable
 class Remarks(Protocol):
     """Clouds where the account changes the properties of a box."""

@@ -13,6 +13,7 @@ from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import cut
 from gpucloud.planning.plan import Candidate
 from gpucloud.spec.model import Spec
+from gpucloud.ssh.checkpoints import hook
 from gpucloud.ssh.keys import BoxKeys, read_public_key
 from gpucloud_pricing.demand import Purchase
 from gpucloud_templates import BootPlan, TooLargeError, packed, render
@@ -89,7 +90,7 @@ def boot_plan(
         scratch=candidate.local_ssd_gib > 0,
         idle_s=int(idle.total_seconds()) if idle else None,
         idle_below=spec.idle_below,
-        checkpoint=spec.checkpoint,
+        checkpoint=hook(spec.checkpoint) if spec.checkpoint_to else spec.checkpoint,
         gpus=whole_gpus(candidate.gpu_count),
         spot=candidate.purchase is Purchase.SPOT,
         metadata=cloud.metadata,

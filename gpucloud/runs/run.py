@@ -22,7 +22,8 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
 from gpucloud.resources import Machine, Search
-from gpucloud.runs.job import FOREVER_S, Job, check_there, follow_job
+from gpucloud.runs import checkpoints
+from gpucloud.runs.job import FOREVER_S, Job, check_there
 from gpucloud.runs.record import RestartAskedError, loss_of, write_end, write_loss
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
@@ -66,11 +67,13 @@ class Orders:
         job: the command.
         fetch: what to copy back at the end: (path on the box, path here).
         keep_on_failure: keep the box until its deadline if the command fails.
+        checkpoints: where the checkpoints of the command go, if it has any.
     """
 
     job: Job
     fetch: Sequence[tuple[str, str]] = ()
     keep_on_failure: bool = False
+    checkpoints: checkpoints.Settings | None = None
 
 
 @dataclass(slots=True)
@@ -137,7 +140,14 @@ class Attendant:
         try:
             target = targets(box, keys, context.proxy_command)[0]
             try:
-                code = follow_job(context, box, target, self._job())
+                code = checkpoints.follow_with_checkpoints(
+                    context,
+                    box,
+                    target,
+                    self._job(),
+                    self.orders.checkpoints,
+                    attempt=len(self._now().attempts),
+                )
                 self._restart_if_asked(code)
                 self._fetch(target, code)
                 keep_logs(context, [target])

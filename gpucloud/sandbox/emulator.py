@@ -131,7 +131,10 @@ class Dials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What the emulators share. ``token`` gives fresh random hexadecimal digits."""
+    """What the emulators share. ``token`` gives fresh random hexadecimal digits.
+
+    ``box_environ`` is in the environment of every box: an emulator adds what its own server needs there.
+    """
 
     folder: Path
     database: Database
@@ -141,6 +144,7 @@ class World:
     dials: Dials
     addresses: Addresses
     boxes: BoxHost
+    box_environ: dict[str, str] = field(default_factory=dict[str, str])
     token: Callable[[int], str] = field(default=lambda digits: secrets.token_hex((digits + 1) // 2)[:digits])
 
 

@@ -47,6 +47,7 @@ _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:(g|gb|gib)|(t|tb|tib))?", re.A
 _MONEY = re.compile(r"\$?\s*(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*(?:usd)?", re.ASCII)
 _PATTERN = re.compile(r"!?[A-Za-z0-9*?\[\]._-]{1,64}")
 _IMAGE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/@-]{0,255}")
+_STORE_URL = re.compile(r"[a-z][a-z0-9]{1,9}:/(/[A-Za-z0-9._=-]{1,128}){1,16}")
 _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _TAG_KEY = re.compile(
     r"[\w .:/=\-+@]{1,128}"
@@ -192,6 +193,23 @@ def end(value: object) -> timedelta | Literal["none"]:
     return duration
 
 
+def interval(value: object) -> timedelta:
+    """Reads ``30m`` or ``1h30m``: at least a second."""
+    found = end(value)
+    if found == "none" or found < timedelta(seconds=1):
+        raise ValueError(f"{shown(value)} is not allowed; allowed: a duration of at least 1s, such as 30m")
+    return found
+
+
+def store_url(value: object) -> str:
+    """Reads the address of a folder in an object store, without a slash at its end."""
+    allowed = "SCHEME://BUCKET/PATH, such as s3://bucket/lab"
+    word = _scalar(value, allowed).rstrip("/")
+    if not _STORE_URL.fullmatch(word) or {".", ".."} & set(word.split("/")):
+        raise ValueError(f"{shown(value)} is not an address in an object store; allowed: {allowed}")
+    return word
+
+
 def format_end(value: timedelta | Literal["none"] | None) -> str:
     """The duration as :func:`end` reads it again."""
     if value is None or value == "none":
@@ -214,6 +232,23 @@ def name(value: object) -> str:
         near = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:40]
         hint = f"; did you mean {near}?" if near else ""
         raise ValueError(f"{shown(value)} is not a name; allowed: {allowed}{hint}")
+    return word
+
+
+def encryption(value: object) -> str:
+    """Reads ``kms:KEY``."""
+    word = _scalar(value, "kms:KEY")
+    if not re.fullmatch(r"kms:[A-Za-z0-9][A-Za-z0-9:/_-]{0,511}", word):
+        raise ValueError(f"{shown(value)} is not allowed; allowed: kms: and the ID, alias or ARN of a key")
+    return word
+
+
+def folder(value: object) -> str:
+    """Reads the path of a folder on a box: absolute, or in the home folder."""
+    word = _scalar(value, "the path of a folder on the box").rstrip("/")
+    inside = word.removeprefix("~/")
+    if not inside or inside.startswith(("-", "~")) or re.search(r"[\0\n\r]", word) or len(word) > 1024:
+        raise ValueError(f"{shown(value)} is not a folder; allowed: a path on the box, such as checkpoints")
     return word
 
 

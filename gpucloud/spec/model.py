@@ -413,6 +413,46 @@ class Spec:
             "Command to run on the box before it is ended.",
         )
     )
+    checkpoint_dir: str | None = field(
+        metadata=_declared(
+            read.folder,
+            Flag(BOX, "PATH"),
+            _STRING,
+            "Folder on the box whose files `run` keeps in checkpoint_to, and restores from there.",
+        )
+    )
+    checkpoint_to: str | None = field(
+        metadata=_declared(
+            read.store_url,
+            Flag(BOX, "URL"),
+            {**_STRING, "examples": ["s3://bucket/lab"]},
+            "Your bucket for the checkpoints of `run`: s3://BUCKET/PATH.",
+        )
+    )
+    checkpoint_every: timedelta | None = field(
+        metadata=_declared(
+            read.interval,
+            Flag(BOX, "TIME"),
+            {**_STRING, "examples": ["30m", "1h"]},
+            "Time between two checkpoints, which an interruption loses at most. Default of `run`: 30m.",
+        )
+    )
+    checkpoint_role: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "ROLE"),
+            _STRING,
+            "Role whose rights on the bucket are lent to the box, for an hour at a time. Default: yours.",
+        )
+    )
+    checkpoint_encryption: str | None = field(
+        metadata=_declared(
+            read.encryption,
+            Flag(BOX, "kms:KEY"),
+            _STRING,
+            "Key of the cloud that encrypts the checkpoints: kms:KEY. Default: as the bucket does.",
+        )
+    )
     accept_test: bool = field(
         metadata=_declared(
             read.switch,
@@ -462,6 +502,11 @@ class Spec:
             yield "idle_below needs idle: how long the box may be idle, such as 1h"
         if self.idle_below is not None and any(wish.mig for wish in parse_wishes(self.gpu or "")):
             yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
+        if (self.checkpoint_dir is None) != (self.checkpoint_to is None):
+            yield "checkpoint_dir and checkpoint_to belong together: give both, or neither"
+        for name in ("checkpoint_role", "checkpoint_encryption"):
+            if getattr(self, name) is not None and self.checkpoint_to is None:
+                yield f"{name} needs checkpoint_dir and checkpoint_to"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]

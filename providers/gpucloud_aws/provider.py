@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import (
+    CommitmentInquiry,
+    DeletionGraph,
+    Inquiry,
+    Record,
+    StorageGrant,
+    StorageLease,
+    StorePlace,
+    Verdict,
+    Witness,
+)
 from gpucloud.resources import (
     EXPIRES_TAG,
     End,
@@ -45,6 +55,7 @@ from gpucloud_aws import (
     prices,
     quotas,
     schedule,
+    storage,
     volumes,
 )
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
@@ -392,6 +403,24 @@ class AwsProvider:
         """Starts a stopped instance, if its zone has capacity."""
         self._refuse_foreign(ref)
         power.start(self.clients.ec2_once(ref.region), ref.id)
+
+    @property
+    def store_scheme(self) -> str:
+        """``s3``."""
+        return "s3"
+
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """A bucket of this account, and the rest of the address."""
+        bucket, _, folder = address.partition("/")
+        return storage.find(self.clients, self.account(), bucket), folder
+
+    def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The common prefixes below a prefix."""
+        return storage.folders(self.clients, place, path)
+
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Keys of a session whose policy allows a part of a bucket alone."""
+        return storage.lend(self.clients, self.identity().who, grant)
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
         """Allows only these sources; the rules among the nodes of one box stay."""

@@ -78,6 +78,7 @@ def _lives(kind: str, *, made: bool = True) -> tuple[Action, ...]:
     )
 
 
+_ACCOUNTS = "Microsoft.Storage/storageAccounts"
 _GROUPS = "Microsoft.Resources/subscriptions/resourceGroups"
 _HELD = "Microsoft.Compute/capacityReservationGroups"
 _SCHEDULE = "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate"
@@ -115,6 +116,8 @@ ACTIONS: tuple[Action, ...] = (
     ),
     # of the tenant: no role of the subscription grants it; without permission the list is empty
     *_reads("/providers/Microsoft.Capacity/reservations", ""),
+    # the account of checkpoints; keys for them are asked from its blob service (storage.py)
+    *_reads(f"{_SUBSCRIPTION}/providers/Microsoft.Storage/storageAccounts", f"{_ACCOUNTS}/read"),
     # the resources of a box
     *_reads(_GROUP, f"{_GROUPS}/read"),
     Action(method="PUT", path=_GROUP, permission=f"{_GROUPS}/write", repeat=Repeat.BY_NAME),
@@ -184,8 +187,9 @@ ON_THE_WAY = (
     "Microsoft.Network/networkInterfaces/join/action",
     "Microsoft.Compute/disks/write",
     "Microsoft.Compute/capacityReservationGroups/deploy/action",
+    "Microsoft.Storage/storageAccounts/blobServices/generateUserDelegationKey/action",
 )
-"""Further permissions of the calls: to attach resources."""
+"""Further permissions: of the calls, to attach resources; and of the blob service's own call for a key."""
 
 
 def changing(method: str, path: str) -> Action | None:

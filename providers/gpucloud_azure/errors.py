@@ -138,6 +138,7 @@ def classify(error: Exception) -> Verdict | None:
         said = error_in(_body(response))
         code, message = telling(said)
         headers = {key.lower(): value for key, value in dict(response.headers).items()}
+        code = code or headers.get("x-ms-error-code", "")  # the blob service's body is XML
         verdict = _judged(code, message or _first_line(error), status=response.status_code, headers=headers)
         if verdict is not None:
             return verdict

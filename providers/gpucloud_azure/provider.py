@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import (
+    CommitmentInquiry,
+    DeletionGraph,
+    Inquiry,
+    Record,
+    StorageGrant,
+    StorageLease,
+    StorePlace,
+    Verdict,
+    Witness,
+)
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
     End,
@@ -41,6 +51,7 @@ from gpucloud_azure import (
     power,
     prices,
     quotas,
+    storage,
     volumes,
 )
 from gpucloud_azure.clients import Clients
@@ -253,6 +264,25 @@ class AzureProvider:
             )
         )
         return self._blob(str(answer.get("serialConsoleLogBlobUri") or ""))
+
+    @property
+    def store_scheme(self) -> str:
+        """``az``."""
+        return "az"
+
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """``ACCOUNT/CONTAINER`` in this subscription, and the rest of the address."""
+        account, _, rest = address.partition("/")
+        container, _, folder = rest.partition("/")
+        return storage.find(self.clients, account, container), folder
+
+    def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The common prefixes below a prefix."""
+        return storage.folders(self.clients, place, path)
+
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Signatures of two directories, made with a user delegation key."""
+        return storage.lend(self.clients, grant)
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
         """Allows only these sources; the rules among the machines of one box stay."""

@@ -60,6 +60,11 @@ tags: {team: ml}
 allow_from: [203.0.113.7]
 ssh_key: ~/.ssh/id_ed25519.pub
 checkpoint: ./save.sh
+checkpoint_dir: kept
+checkpoint_to: s3://lab/team
+checkpoint_every: 10m
+checkpoint_role: arn:aws:iam::123456789012:role/gpucloud-kept
+checkpoint_encryption: kms:alias/kept
 accept_test: true
 box_identity: 0b0e5e1f-de1e-4e00-8000-00000000ca7e
 ttl_role: arn:aws:iam::123456789012:role/gpucloud-ttl

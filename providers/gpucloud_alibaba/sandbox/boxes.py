@@ -41,6 +41,7 @@ def boot(region: Region, instance: Document) -> None:
                 hardened=instance["MetadataOptions"]["HttpTokens"] == "required",
                 public_key=instance.get("_public_key", ""),
             ),
+            environ=region.world.box_environ,
         )
     )
 

@@ -155,6 +155,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("ssm", "GetParameters"): images.get_parameters,
     ("ssm", "GetParametersByPath"): images.get_parameters_by_path,
     ("sts", "AssumeRole"): sessions.assume_role,
+    ("sts", "GetFederationToken"): sessions.get_federation_token,
     ("sts", "GetCallerIdentity"): sessions.get_caller_identity,
 }
 

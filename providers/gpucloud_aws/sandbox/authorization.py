@@ -116,6 +116,9 @@ def demands(region: Region, service: str, action: str, parameters: Mapping[str, 
             yield from _named(region, name, action, parameters)
         case "sts", "AssumeRole":
             yield Demand(action=name, resource=parameters["RoleArn"])
+        case "sts", "GetFederationToken":
+            user = f"arn:aws:sts::{ACCOUNT}:federated-user/{parameters['Name']}"
+            yield Demand(action=name, resource=user)
         case "ssm", "GetParameter" | "GetParameters":
             for path in parameters.get("Names") or [parameters.get("Name", "")]:
                 owner = "" if path.startswith("/aws/") else ACCOUNT

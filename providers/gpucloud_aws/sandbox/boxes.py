@@ -37,6 +37,7 @@ def boot(region: Region, instance: Document) -> None:
             else None,
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=metadata.service(instance["MetadataOptions"]),
+            environ=region.world.box_environ,
         )
     )
 

@@ -1,4 +1,4 @@
-"""Who sends a request: the account's user, or a session of a role with a key and a token of its own."""
+"""Who sends a request: the account's user, or a session with a key and a token of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Caller:
         secret: the access key's secret.
         token: the session's token, which each request must carry; empty for the user.
         ends: when the session's key ends by the clouds' clock, RFC 3339; empty for the user.
-        role: the ARN of the session's role; empty for the user.
+        role: the ARN of the session's role; empty for the user, and for a federated user.
         policy: the session policy, as JSON; empty without one.
     """
 

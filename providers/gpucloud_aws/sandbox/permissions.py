@@ -1,6 +1,7 @@
 """What IAM allows: everything, but what a user has denied, or what a policy of theirs leaves out.
 
-A session of a role may do what its role's policies allow and its session policy does not leave out.
+A session of a role may do what its role's policies allow and its session policy does not leave out; a
+federated user what both the user and the session policy allow, and nothing of IAM and STS.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from gpucloud_aws.sandbox.callers import Caller
 from gpucloud_aws.sandbox.wire import AwsError, protocol_of
 
 _DENIED, _POLICY = "aws_denied", "aws_policy"
+
+_NO_FEDERATION: Statement = {"Effect": "Deny", "Action": ["iam:*", "sts:*"], "Resource": "*"}
+"""What no federated user may do: IAM User Guide, "Request temporary security credentials"."""
 
 FREE = {"sts:GetCallerIdentity"}
 """What every caller may ask."""
@@ -65,10 +69,12 @@ def check(world: World, caller: Caller, demands: Iterable[Demand]) -> None:
 def _grants(world: World, caller: Caller) -> Iterator[list[Statement]]:
     """Each of these must allow an action; none is needed for the user, unless a policy was set."""
     policy: Mapping[str, Any] | None = world.database.setting(_POLICY)
-    if caller.role:
-        yield from sessions.grants(caller)
-    elif policy is not None:
+    if policy is not None and not caller.role:
         yield statements_of(policy)
+    if caller.token:
+        yield from sessions.grants(caller)
+    if caller.token and not caller.role:
+        yield [{"Effect": "Allow", "Action": "*", "Resource": "*"}, _NO_FEDERATION]
 
 
 def _allows(statements: list[Statement], demand: Demand) -> bool:

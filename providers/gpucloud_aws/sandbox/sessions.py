@@ -1,7 +1,8 @@
-"""STS: sessions of roles, with keys of their own that end.
+"""STS: sessions of roles and federated users, with keys of their own that end.
 
 Limits and refusals: STS API Reference, AssumeRole; IAM User Guide, "Request temporary security credentials"
-(a session that a session asks for lasts an hour at most) and "IAM JSON policy elements: Principal".
+(a session that a session asks for lasts an hour at most; what a federated user may not call) and "IAM JSON
+policy elements: Principal".
 Codes: ``MalformedPolicyDocument`` from the errors of AssumeRole in botocore's model of STS, which has neither
 ``AccessDenied`` nor ``ValidationError``. UNVERIFIED: that STS answers with these two, and the texts.
 """
@@ -22,6 +23,7 @@ from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError, not_emulated
 
 DEFAULT_S = 3600
+DEFAULT_FEDERATED_S = 43200
 SHORTEST_S = 900
 LONGEST_CHAINED_S = 3600
 LONGEST_POLICY = 2048
@@ -41,16 +43,29 @@ def assume_role(region: Region, parameters: Mapping[str, Any]) -> Document:
     if not _NAME.fullmatch(name):
         raise _invalid(f"Value '{name}' at 'roleSessionName' failed to satisfy [\\w+=,.@-]{{2,64}}")
     role = _role(parameters["RoleArn"], caller, parameters.get("ExternalId"))
-    policy = _session_policy(parameters.get("Policy", ""))
     seconds = _duration(parameters.get("DurationSeconds", DEFAULT_S), role, caller)
-    session = _session(region, role, name)
-    region.put("session", {**session, "Expiration": region.later(seconds), "_policy": policy})
-    credentials = ("AccessKeyId", "SecretAccessKey", "SessionToken")
-    return {
-        "Credentials": {**{each: session[each] for each in credentials}, "Expiration": region.later(seconds)},
-        "AssumedRoleUser": {"AssumedRoleId": session["_id"], "Arn": session["_arn"]},
-        **({"PackedPolicySize": len(policy) * 100 // LONGEST_POLICY} if policy else {}),
+    path = role["Arn"].rpartition("/")[2]
+    who = {
+        "_arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{path}/{name}",
+        "_id": f"{role['RoleId']}:{name}",
+        "_role": role["Arn"],
     }
+    answer = _begin(region, who, parameters, seconds)
+    return {**answer, "AssumedRoleUser": {"AssumedRoleId": who["_id"], "Arn": who["_arn"]}}
+
+
+def get_federation_token(region: Region, parameters: Mapping[str, Any]) -> Document:
+    """GetFederationToken: keys with the rights that both the user and the session policy give."""
+    if _caller(region).token:
+        raise AwsError("AccessDenied", "Cannot call GetFederationToken with session credentials", 403)
+    name, seconds = parameters["Name"], parameters.get("DurationSeconds", DEFAULT_FEDERATED_S)
+    who = {
+        "_arn": f"arn:aws:sts::{ACCOUNT}:federated-user/{name}",
+        "_id": f"{ACCOUNT}:{name}",
+        "_role": "",
+    }
+    answer = _begin(region, who, parameters, seconds)
+    return {**answer, "FederatedUser": {"FederatedUserId": who["_id"], "Arn": who["_arn"]}}
 
 
 def find(shelf: Shelf, key: str) -> Caller | None:
@@ -73,27 +88,33 @@ def find(shelf: Shelf, key: str) -> Caller | None:
 def grants(caller: Caller) -> Iterator[list[Statement]]:
     """The statements of a session's role, and those of its session policy: both must allow an action.
 
+    A federated user has no role, and may do nothing without a session policy.
+
     Raises:
         AwsError: one has a condition that the sandbox does not understand.
     """
-    role = moto_backend.role(caller.role)
-    documents: list[Document] = [] if role is None else role["_policies"]
-    yield [each for document in documents for each in _statements(document)]
+    if caller.role:
+        role = moto_backend.role(caller.role)
+        documents: list[Document] = [] if role is None else role["_policies"]
+        yield [each for document in documents for each in _statements(document)]
     if caller.policy:
         yield _statements(json.loads(caller.policy))
+    elif not caller.role:
+        yield []
 
 
-def _session(region: Region, role: Document, name: str) -> Document:
-    """The keys of a new session. It begins like AWS's: scanners of logs and code know them by that."""
-    path = role["Arn"].rpartition("/")[2]
-    return {
+def _begin(region: Region, who: Mapping[str, str], parameters: Mapping[str, Any], seconds: int) -> Document:
+    """A new session: its keys begin like AWS's, because scanners of logs and code know them by that."""
+    policy = _session_policy(parameters.get("Policy", ""))
+    credentials = {
         "AccessKeyId": f"ASIA{region.world.token(16).upper()}",
         "SecretAccessKey": region.world.token(40),
         "SessionToken": f"IQoJ{region.world.token(300)}",
-        "_arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{path}/{name}",
-        "_id": f"{role['RoleId']}:{name}",
-        "_role": role["Arn"],
+        "Expiration": region.later(seconds),
     }
+    region.put("session", {**credentials, **who, "_policy": policy})
+    packed = {"PackedPolicySize": len(policy) * 100 // LONGEST_POLICY} if policy else {}
+    return {"Credentials": credentials, **packed}
 
 
 def _role(arn: str, caller: Caller, external_id: str | None) -> Document:

@@ -23,7 +23,7 @@ from gpucloud.sandbox.emulator import World
 from gpucloud.sandbox.market import HOURS_PER_MONTH
 from gpucloud_aws.sandbox import billing, moto_backend, permissions
 from gpucloud_aws.sandbox.authorization import Demand
-from gpucloud_aws.sandbox.region import CLOUD, Region
+from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region
 from gpucloud_aws.sandbox.s3_wire import Body, malformed
 from gpucloud_aws.sandbox.wire import AwsError, not_emulated, part
 
@@ -56,6 +56,8 @@ USD_PER_GB_MONTH = Decimal("0.023")
 
 Source: https://aws.amazon.com/s3/pricing/ (July 2022: gist EverettBerry/a37438006529a55f42da6fdbc44a505c)
 """
+TAKEN = frozenset({"somebody-elses-bucket"})
+"""Names of buckets that another account has: names are global."""
 LONGEST_KEY = 1024
 MOST_PARTS = 10_000
 _BUCKET = re.compile(r"(?!\d+(\.\d+){3}$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -98,7 +100,9 @@ def demands(call: str, parameters: Mapping[str, Any]) -> Iterator[Demand]:
     bucket, action = parameters.get("Bucket"), CALLS[call]
     objects = part(parameters, "Delete").get("Objects", ())
     named = [each.get("Key", "") for each in objects] or [parameters.get("Key", "")]
-    keys = {"s3:prefix": parameters["Prefix"]} if "Prefix" in parameters else {}
+    keys = {"aws:ResourceAccount": ACCOUNT}
+    if "Prefix" in parameters:
+        keys["s3:prefix"] = parameters["Prefix"]
     for key in named:
         resource = f"arn:aws:s3:::{bucket}/{key}" if key else f"arn:aws:s3:::{bucket}"
         yield Demand(action=action, resource=resource if bucket else "*", keys=keys)
@@ -124,12 +128,14 @@ def answer(
         AwsError: S3 would refuse it, and moto would not.
     """
     bucket, key = parameters.get("Bucket", ""), parameters.get("Key", "")
+    _check_owner(call, parameters)
     if call != "CreateBucket":
         _check_region(region, bucket)
     elif not _BUCKET.fullmatch(bucket) or ".." in bucket or bucket.startswith("xn--"):
         raise AwsError("InvalidBucketName", "The specified bucket is not valid.")
     if call in {"CompleteMultipartUpload", "DeleteObjects"} and not body.content:
         raise malformed()
+    _check_encryption(region, parameters)
     if len(key.encode()) > LONGEST_KEY:
         raise AwsError("KeyTooLongError", "Your key is too long")
     _check_digests({**dict(request.headers.items()), **body.trailers}, body.content)
@@ -155,6 +161,16 @@ def forget_lost(world: World) -> None:
             world.ledger.died(CLOUD, entry.id, world.clock.now(), "the sandbox was restarted")
 
 
+def _check_owner(call: str, parameters: Mapping[str, Any]) -> None:
+    """Refuses buckets of other accounts. Source: S3 User Guide, "Verifying bucket ownership"."""
+    foreign = parameters.get("Bucket", "") in TAKEN
+    if foreign and call == "CreateBucket":
+        text = "The requested bucket name is not available."
+        raise AwsError("BucketAlreadyExists", text, 409)
+    if foreign or parameters.get("ExpectedBucketOwner", ACCOUNT) != ACCOUNT:
+        raise AwsError("AccessDenied", "Access Denied", 403)
+
+
 def _check_region(region: Region, bucket: str) -> None:
     """Where the bucket is in another region, says in which: SDKs then ask again there."""
     place = moto_backend.bucket_region(bucket) or region.name
@@ -169,6 +185,23 @@ def _check_listing(region: Region, bucket: str) -> None:
     """Who may not list a bucket is not told that an object is missing."""
     assert region.caller is not None  # noqa: S101  (each call has one)
     demand = Demand(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}")
+    permissions.check(region.world, region.caller, [demand])
+
+
+def _check_encryption(region: Region, parameters: Mapping[str, Any]) -> None:
+    """A key of KMS must exist in the bucket's region, be enabled, and be the caller's to use through S3."""
+    named = parameters.get("SSEKMSKeyId")
+    if named is None:
+        return
+    if parameters.get("ServerSideEncryption") != "aws:kms":
+        text = "Server Side Encryption with KMS managed key requires HTTP header x-amz-server-side-encryption"
+        raise AwsError("InvalidArgument", f"{text} : aws:kms")
+    key = moto_backend.encryption_key(region.name, named)
+    if key is None:
+        raise AwsError("KMS.NotFoundException", f"Key '{named}' does not exist")
+    assert region.caller is not None  # noqa: S101  (each call has one)
+    through = {"kms:ViaService": f"s3.{region.name}.amazonaws.com"}
+    demand = Demand(action="kms:GenerateDataKey", resource=key, keys=through)
     permissions.check(region.world, region.caller, [demand])
 
 

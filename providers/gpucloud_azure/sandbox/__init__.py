@@ -23,6 +23,7 @@ from gpucloud.sandbox.emulator import Control, UnknownResourceError, World
 from gpucloud.sandbox.faults import Call, Effect, Fault
 from gpucloud_azure.sandbox import (
     azure_cli,
+    blob_delegation,
     blob_wire,
     blobs,
     boxes,
@@ -70,6 +71,7 @@ class AzureSandbox:
         self._shelf = Shelf(world.database, CLOUD)
         self._entra = Entra(world)
         self._tls, self._authority = tls.context(world.folder)
+        world.box_environ["SSL_CERT_FILE"] = str(self._authority)
         self._subscription = Subscription(world, self._shelf, self._entra.client, self._entra.issue)
         self._reading_models = threading.Lock()
 
@@ -119,12 +121,13 @@ class AzureSandbox:
         """Which call this is: the method (``LIST`` for lists) and the resource type's last word."""
         account, names = blobs.target(self._subscription, request.path)
         if account is not None:
+            action = blob_wire.name_of(request, names)
             return Call(
                 cloud=CLOUD,
                 service="blob",
-                action=blob_wire.name_of(request, names),
+                action=action,
                 region=account["location"],
-                mutating=request.method not in {"GET", "HEAD"},
+                mutating=request.method not in {"GET", "HEAD"} and action != blob_delegation.OPERATION,
             )
         route = routes.route(request)
         return Call(
@@ -240,6 +243,12 @@ class AzureSandbox:
         return wire.respond(answer, self._subscription.new_uuid(), self._world.clock.now())
 
     def _blob(self, request: Request) -> Response:
+        account, names = blobs.target(self._subscription, request.path)
+        if account is not None and blob_wire.name_of(request, names) == blob_delegation.OPERATION:
+            caller = self._entra.check(request, {blob_delegation.AUDIENCE})
+            subscription = self._subscription if caller == OBJECT else self._subscription.as_seen_by(caller)
+            answer = blob_delegation.give_key(subscription, account, request, caller)
+            return blob_wire.mark(answer, request, self._subscription.new_uuid())
         with self._world.database.transaction():
             answer = blobs.answer(self._subscription, self._world.folder / BLOBS, request)
         return blob_wire.mark(answer, request, self._subscription.new_uuid())

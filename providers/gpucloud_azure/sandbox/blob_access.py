@@ -1,7 +1,8 @@
-"""Who may do what with blobs: Shared Key, and shared access signatures of accounts, containers and blobs.
+"""Who may do what with blobs: Shared Key, and shared access signatures.
 
 Strings to sign: learn.microsoft.com, "Authorize with Shared Key", "Create a service SAS", "Create an account
-SAS". Of signatures, those of version 2020-12-06 and later are known; user delegation is not emulated.
+SAS". Of signatures, those of version 2020-12-06 and later are known, those of user delegation too
+(:mod:`gpucloud_azure.sandbox.blob_delegation`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from urllib.parse import unquote
 from werkzeug.wrappers import Request
 
 from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox import blob_delegation
 from gpucloud_azure.sandbox.blob_wire import Right, not_emulated
 from gpucloud_azure.sandbox.subscription import Subscription
 from gpucloud_azure.sandbox.wire import AzureError
@@ -30,7 +32,10 @@ _SIGNED_HEADERS = (
 )
 _OF_ACCOUNT = ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses")
 _OF_RESOURCE = ("si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct")
-_UNKNOWN = ("si", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct", "skoid")
+_UNKNOWN = (
+    *("si", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct"),
+    *("saoid", "suoid", "scid", "skdutid", "sduoid"),
+)
 _MISMATCHES = {"ResourceType": "resource type", "SourceIP": "source IP"}
 _FIRST_VERSION = "2020-12-06"
 
@@ -53,13 +58,15 @@ def check(subscription: Subscription, account: Document, request: Request, where
     if not given and "sig" not in query:
         text = "Server failed to authenticate the request: it is not signed."
         raise AzureError("NoAuthenticationInformation", text, 401)
-    if account["properties"].get("allowSharedKeyAccess") is False:
+    if account["properties"].get("allowSharedKeyAccess") is False and "skoid" not in query:
         text = "Key based authentication is not permitted on this storage account."
         raise AzureError("KeyBasedAuthenticationNotPermitted", text, 403)  # Azure/AI-Landing-Zones#64
     if given:
         _check_key(account, request, given)
     else:
-        _check_signature(account, where, query)
+        if request.args.get("comp") == "list":
+            where = "/".join(filter(None, (where, request.args.get("prefix", "").rpartition("/")[0])))
+        _check_signature(subscription, account, where, query)
         _check_use(subscription, request, query, right)
 
 
@@ -106,13 +113,20 @@ def _unauthentic(why: str) -> AzureError:
     return AzureError("AuthenticationFailed", text, 403)
 
 
-def _check_signature(account: Document, where: str, query: Mapping[str, str]) -> None:
+def _check_signature(
+    subscription: Subscription, account: Document, where: str, query: Mapping[str, str]
+) -> None:
+    """Passes a good signature. ``where`` has the folder of a list's prefix behind its container."""
     for name in _UNKNOWN:
         if name in query:
             what = f"shared access signatures with {name}"
             raise not_emulated(what, "UnsupportedQueryParameter")
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", query.get("sv", "")) or query["sv"] < _FIRST_VERSION:
         raise _unauthentic(f"its version sv={query.get('sv')} is before {_FIRST_VERSION}")
+    if "skoid" in query:
+        if not blob_delegation.fits(subscription, account, where, query):
+            raise _unauthentic("Signature did not match")
+        return
     if "ss" in query:
         lines = [account["name"], *(query.get(name, "") for name in _OF_ACCOUNT), ""]
     else:
@@ -140,7 +154,7 @@ def _check_use(subscription: Subscription, request: Request, query: Mapping[str,
             raise _not_allowed("Service")
         if right.level not in query.get("srt", ""):
             raise _not_allowed("ResourceType")
-    elif query.get("sr") not in {"c", "b"} or right.level == "s":
+    elif query.get("sr") not in ({"c", "b", "d"} if "skoid" in query else {"c", "b"}) or right.level == "s":
         raise _not_allowed("ResourceType")
     if not set(right.any_of) & set(query.get("sp", "")):
         raise _not_allowed("Permission")

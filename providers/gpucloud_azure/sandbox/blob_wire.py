@@ -33,6 +33,7 @@ class Right:
 
 OPERATIONS: Mapping[tuple[str, int, str], tuple[str, Right]] = {
     ("GET", 0, "list"): ("List Containers", Right(level="s", any_of="l")),
+    ("POST", 0, "userdelegationkey"): ("Get User Delegation Key", Right(level="s", any_of="")),
     ("PUT", 1, ""): ("Create Container", Right(level="c", any_of="cw")),
     ("GET", 1, ""): ("Get Container Properties", Right(level="c", any_of="r")),
     ("HEAD", 1, ""): ("Get Container Properties", Right(level="c", any_of="r")),
@@ -59,7 +60,8 @@ HONOURED = {
 SIGNATURE = frozenset(
     {
         *("sig", "sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses", "si", "sr"),
-        *("rscc", "rscd", "rsce", "rscl", "rsct", "skoid"),
+        *("rscc", "rscd", "rsce", "rscl", "rsct", "sdd", "saoid", "suoid", "scid", "skdutid", "sduoid"),
+        *("skoid", "sktid", "skt", "ske", "sks", "skv"),
     }
 )
 """The members of an address that are of its shared access signature; without one they mean nothing."""
@@ -98,10 +100,11 @@ def operation(request: Request, names: list[str]) -> tuple[str, Right]:
 
 
 def _known(request: Request, names: list[str]) -> tuple[str, Right] | None:
-    restype = "container" if len(names) == 1 else ""
+    comp = request.args.get("comp", "")
+    restype = "container" if len(names) == 1 else "service" if comp == "userdelegationkey" else ""
     if request.args.get("restype", "") != restype:
         return None
-    return OPERATIONS.get((request.method, len(names), request.args.get("comp", "")))
+    return OPERATIONS.get((request.method, len(names), comp))
 
 
 def name_of(request: Request, names: list[str]) -> str:

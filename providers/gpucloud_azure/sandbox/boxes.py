@@ -7,7 +7,7 @@ from functools import partial
 from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
-from gpucloud_azure.sandbox import metadata, tls
+from gpucloud_azure.sandbox import metadata
 from gpucloud_azure.sandbox.network import addresses_of, private_address
 from gpucloud_azure.sandbox.subscription import CLOUD, NIC, Subscription, part
 
@@ -51,7 +51,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
             users=_users(part(machine, "properties", "osProfile")),
-            environ={"SSL_CERT_FILE": str(tls.authority(subscription.world.folder))},
+            environ=subscription.world.box_environ,
         )
     )
 

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -123,8 +124,8 @@ class Entra:
         """A token for a machine's own identity."""
         return self._token("", audience, self._world.clock.now(), LIFE_S, principal=principal)
 
-    def check(self, request: Request) -> str:
-        """Passes a request that carries a good token; returns whose it is.
+    def check(self, request: Request, audiences: Collection[str] = PUBLIC_AUDIENCES) -> str:
+        """Passes a request that carries a good token for one of the audiences; returns whose it is.
 
         Raises:
             AzureError: it carries none, a false or an old one.
@@ -143,7 +144,7 @@ class Entra:
         if claims["exp"] <= self._world.clock.now().timestamp():
             text = "The access token expiry UTC time is earlier than current UTC time."
             raise AzureError("ExpiredAuthenticationToken", text, 401, **challenge)
-        if claims["aud"].rstrip("/") not in {*PUBLIC_AUDIENCES, request.host_url.rstrip("/")}:
+        if claims["aud"].rstrip("/") not in {*audiences, request.host_url.rstrip("/")}:
             text = (
                 f"The access token has been obtained for wrong audience or resource '{claims['aud']}'. It "
                 f"should exactly match with one of the allowed audiences '{request.host_url}'."

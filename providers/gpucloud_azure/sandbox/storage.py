@@ -41,6 +41,7 @@ def make_account(subscription: Subscription, document: Document, body: Json) -> 
         "accessTier": "Hot",
         "allowBlobPublicAccess": False,
         "allowSharedKeyAccess": True,
+        "isHnsEnabled": False,
         "minimumTlsVersion": "TLS1_2",
         "supportsHttpsTrafficOnly": True,
         "publicNetworkAccess": "Enabled",

@@ -1,0 +1,286 @@
+"""Checkpoints of a run in the user's own bucket, so that its next attempt goes on where the last one ended.
+
+A run has a folder in the bucket, and each attempt a folder of its own in it, ``attempts/N/``. A box gets a
+lease on them over ssh: it reads the run, writes its attempt and deletes nothing. The lease is valid for an
+hour at most, and is renewed over ssh as long as this process attends the run.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.errors import CloudError, GpucloudError, UsageError
+from gpucloud.journal.records import Box
+from gpucloud.runs.job import Job, follow_job
+from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
+from gpucloud.ssh import checkpoints as on_box
+from gpucloud.ssh.client import Target
+
+EVERY = timedelta(minutes=30)
+"""The time between two checkpoints by default."""
+RENEWED_AFTER_S = 1800.0
+"""Half of a lease: an upload that begins just before has as long for its end."""
+RENEWED_AGAIN_S = 10.0
+"""After an upload that failed, which the lease may be the reason of."""
+LOOK_S = 60.0
+STEP = "store"
+LONGEST_NAME = 23
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the checkpoints of a run go, once the bucket was looked at.
+
+    Attributes:
+        folder: the folder on the box.
+        every_s: the seconds between two checkpoints.
+        cloud: the cloud of the bucket.
+        url: the run's folder, for people and for its command.
+        place: the bucket.
+        path: the run's folder in it.
+        run_id: the run.
+        role: the role whose rights are lent; ``None`` for the caller's own.
+        kms_key: the key that encrypts them; ``None`` for the bucket's default.
+    """
+
+    folder: str
+    every_s: int
+    cloud: str
+    url: str
+    place: StorePlace
+    path: str
+    run_id: str
+    role: str | None
+    kms_key: str | None
+
+    @property
+    def attempts(self) -> str:
+        """The folder of the attempts."""
+        return f"{self.path}/attempts"
+
+
+def refuse_launch(spec: Spec) -> None:
+    """Refuses checkpoints of a box that no command of ours attends: nobody would renew its lease.
+
+    Raises:
+        UsageError: the spec has them.
+    """
+    if spec.checkpoint_to is not None:
+        raise UsageError("checkpoint_to needs a run", hint="use gpucloud run, or omit checkpoint_to")
+
+
+def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
+    """Looks at the bucket, and lends rights on it once, before anything is bought; ``None`` without one.
+
+    Raises:
+        UsageError: there is no such bucket, it belongs to somebody else, or its rights cannot be lent.
+        CloudError: the cloud refused to lend them.
+    """
+    if spec.checkpoint_to is None or spec.checkpoint_dir is None:
+        return None
+    scheme, _, address = spec.checkpoint_to.partition("://")
+    cloud = _store(context, scheme)
+    place, folder = context.tasks.run(partial(cloud.locate, address))
+    run_folder = folder_name(run_id)
+    settings = Settings(
+        folder=spec.checkpoint_dir,
+        every_s=int((spec.checkpoint_every or EVERY).total_seconds()),
+        cloud=cloud.name,
+        url=f"{spec.checkpoint_to}/{run_folder}",
+        place=place,
+        path="/".join(filter(None, (folder, run_folder))),
+        run_id=run_id,
+        role=spec.checkpoint_role,
+        kms_key=spec.checkpoint_encryption and spec.checkpoint_encryption.removeprefix("kms:"),
+    )
+    context.tasks.run(partial(cloud.lend, _grant(settings, 1)))
+    return settings
+
+
+def folder_name(run_id: str) -> str:
+    """The folder of a run: no two runs have the same, and no id leads out of it."""
+    return re.sub(r"[^A-Za-z0-9._-]|^\.", lambda found: f"={ord(found[0]):02x}", run_id)
+
+
+def follow_with_checkpoints(
+    context: Context, box: Box, target: Target, job: Job, settings: Settings | None, *, attempt: int
+) -> int:
+    """Follows a job as :func:`follow_job` does, with its checkpoints restored before and uploaded meanwhile.
+
+    Raises:
+        CheckpointFailedError: they could not be restored; or the last one could not be uploaded, and the
+            command succeeded.
+        GpucloudError: as :func:`follow_job`.
+    """
+    if settings is None:
+        return follow_job(context, box, target, job)
+    kept = begin(context, target, settings, attempt=attempt)
+    try:
+        code = follow_job(
+            context, box, target, replace(job, environment={**job.environment, **kept.environment})
+        )
+        try:
+            kept.finish()
+        except on_box.CheckpointFailedError as error:
+            if not code:
+                raise
+            context.warn(STEP, f"warning: the last checkpoint was not uploaded: {error.message}")
+        return code
+    finally:
+        kept.close()
+
+
+def begin(context: Context, target: Target, settings: Settings, *, attempt: int) -> Checkpoints:
+    """Restores the newest checkpoint of the run on a box, and starts to upload.
+
+    Args:
+        context: clouds and progress of this call.
+        target: the node.
+        settings: those of the run.
+        attempt: the attempt; a higher number is used if the bucket has it already.
+
+    Raises:
+        CheckpointFailedError: what is there could not be restored; the command must not begin anew.
+        ConnectionFailedError: the box could not be reached.
+        CloudError: the cloud refused to lend the rights.
+    """
+    cloud = context.clouds[settings.cloud]
+    known = context.tasks.run(partial(cloud.folders, settings.place, settings.attempts))
+    taken = [int(name) for name in known if name.isdecimal() and len(name) < 10]
+    number = max(attempt, *(each + 1 for each in taken)) if taken else attempt
+    held = Held(context, target, cloud, _grant(settings, number))
+    context.tell(STEP, "installing rclone")
+    context.tasks.run(partial(on_box.install, target), on_box.INSTALL_S)
+    lease = context.tasks.run(held.renew)
+    context.tell(STEP, f"restoring from {settings.url}")
+    call = partial(on_box.begin, target, settings.folder, f"{lease.folder}/{settings.path}", number)
+    begun = context.tasks.run(call, on_box.TRANSFER_S)
+    for words in begun.damaged:
+        context.warn(STEP, f"warning: a checkpoint could not be used: {words}")
+    context.tell(STEP, _restored(begun.restored))
+    context.tasks.run(partial(on_box.watch, target, settings.every_s))
+    context.tasks.start(partial(held.keep, min(LOOK_S, settings.every_s)))
+    return Checkpoints(context, target, held, begun.folder, settings.url)
+
+
+@dataclass(slots=True)
+class Held:
+    """A lease on a box, renewed in a thread of its own."""
+
+    context: Context
+    target: Target
+    cloud: Cloud
+    grant: StorageGrant
+    closed: threading.Event = field(default_factory=threading.Event)
+    _renewed_at: float = 0.0
+    _failure: tuple[int, str] | None = None
+
+    def renew(self) -> StorageLease:
+        """Puts a new lease on the box."""
+        self._renewed_at = time.monotonic()
+        lease = self.cloud.lend(self.grant)
+        on_box.send_credentials(self.target, lease.reading, lease.writing)
+        return lease
+
+    def keep(self, look_s: float) -> None:
+        """Renews the lease until it is closed: when half of it is over, and when an upload has failed."""
+        while not self.closed.wait(look_s):
+            try:
+                self._look()
+            except GpucloudError as error:  # the box, or the cloud, may answer again
+                if not self.closed.is_set():
+                    self.context.tell(STEP, f"the lease was not renewed: {error.message}")
+
+    def _look(self) -> None:
+        age_s = time.monotonic() - self._renewed_at
+        failure, before = on_box.last_failure(self.target), self._failure
+        self._failure = failure
+        failed = failure is not None and failure != before
+        if failure is not None and (before is None or failure[1] != before[1]):
+            self.context.warn(STEP, f"warning: a checkpoint was not uploaded: {failure[1]}")
+        if age_s >= RENEWED_AFTER_S or (failed and age_s >= RENEWED_AGAIN_S):
+            self.renew()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The checkpoints of a box whose command runs."""
+
+    context: Context
+    target: Target
+    held: Held
+    folder: str
+    url: str
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the command is told."""
+        return {"GPUCLOUD_CHECKPOINT_DIR": self.folder, "GPUCLOUD_CHECKPOINT_URL": self.url}
+
+    def finish(self) -> None:
+        """Uploads the last checkpoint, with a whole hour for it if the cloud answers, and stops.
+
+        Raises:
+            CheckpointFailedError: it was not uploaded.
+            ConnectionFailedError: the box could not be reached.
+        """
+        tasks = self.context.tasks
+        self.context.tell(STEP, f"uploading the last one to {self.url}")
+        try:
+            tasks.run(self.held.renew)
+        except CloudError as error:
+            self.context.warn(STEP, f"warning: the lease was not renewed: {error.message}")
+        last = tasks.run(partial(on_box.upload, self.target), on_box.TRANSFER_S)
+        self.context.tell(STEP, f"{last.files} files, {last.size_bytes:,} bytes in {self.url}")
+        tasks.run(partial(on_box.stop, self.target))
+
+    def close(self) -> None:
+        """Renews the lease no more; the box uploads on as long as it has one."""
+        self.held.closed.set()
+
+
+def _store(context: Context, scheme: str) -> Cloud:
+    """The cloud with the object store of a scheme.
+
+    Raises:
+        UsageError: no installed cloud has it.
+    """
+    known: dict[str, Cloud] = {}
+    for name in context.clouds.names():
+        try:
+            cloud = context.clouds[name]
+        except ImportError:
+            continue
+        if cloud.store_scheme is not None:
+            known[cloud.store_scheme] = cloud
+    if scheme not in known:
+        allowed = ", ".join(f"{each}://" for each in sorted(known)) or "none with the installed clouds"
+        raise UsageError(f"checkpoint_to: {scheme}:// is not supported; allowed: {allowed}")
+    return known[scheme]
+
+
+def _grant(settings: Settings, attempt: int) -> StorageGrant:
+    return StorageGrant(
+        place=settings.place,
+        reads=settings.path,
+        writes=f"{settings.attempts}/{attempt}",
+        name=settings.run_id[:LONGEST_NAME],
+        role=settings.role,
+        kms_key=settings.kms_key,
+    )
+
+
+def _restored(checkpoint: on_box.Checkpoint | None) -> str:
+    if checkpoint is None:
+        return "none yet: the command begins anew"
+    size = f"{checkpoint.files} files, {checkpoint.size_bytes:,} bytes"
+    return f"restored number {checkpoint.number} of attempt {checkpoint.attempt}: {size}"

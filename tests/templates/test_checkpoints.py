@@ -1,0 +1,221 @@
+"""The program that keeps a box's folder in an object store: the real rclone, and a folder as the store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpucloud_templates.checkpoints as program
+from gpucloud.ssh.checkpoints import PROGRAM, hook
+from tests.shell import PROGRAMS
+
+RCLONE = str(PROGRAMS / "rclone")
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box with the program in the home folder of its user."""
+
+    home: Path
+    store: Path
+    rclone: str = RCLONE
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, PROGRAM, *words]
+        return subprocess.run(
+            command, cwd=self.home, env=self.environ, capture_output=True, text=True, check=False
+        )
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}
+
+    def begin(self, attempt: int) -> Any:
+        done = self.ask("begin", self.rclone, "saved", "bucket/lab/r1", str(attempt))
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def upload(self) -> Any:
+        done = self.ask("upload")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def write(self, name: str, text: str) -> None:
+        file = self.home / "saved" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def files(self) -> dict[str, str]:
+        folder = self.home / "saved"
+        found = (file for file in folder.rglob("*") if file.is_file())
+        return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in found}
+
+    def attempt(self, number: int) -> Path:
+        """What an attempt has written."""
+        return self.store / "bucket/lab/r1/attempts" / str(number)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Callable[..., Box]:
+    store = tmp_path / "store"
+
+    def made(name: str, **changes: str) -> Box:
+        own = tmp_path / name / ".gpucloud/checkpoints"
+        own.mkdir(parents=True)
+        remotes = (f"[{each}]\ntype = alias\nremote = {store}\n" for each in ("store", "own"))
+        (own / "rclone.conf").write_text("".join(remotes), encoding="utf-8")
+        Path(own / "checkpoints.py").write_bytes(Path(program.__file__).read_bytes())
+        return Box(tmp_path / name, store, **changes)
+
+    return made
+
+
+def failing(folder: Path, word: str) -> str:
+    """An rclone that fails at one of its commands, as one whose connection is lost."""
+    script = folder / f"rclone-without-{word}"
+    script.write_text(f'#!/bin/sh\ncase " $* " in *" {word} "*) exit 1 ;; esac\nexec {RCLONE} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_the_next_box_gets_the_files_and_their_times(box: Callable[..., Box]) -> None:
+    first = box("first")
+    assert first.begin(1) == {"folder": str(first.home / "saved"), "restored": None, "damaged": []}
+    first.write("model", "one")
+    first.write("a/b c/ü", "kept")
+    assert first.upload() == {"number": 1, "files": 2, "bytes": 7}
+    first.write("model", "two")
+    assert first.upload() == {"number": 2, "files": 2, "bytes": 7}
+    assert not (first.attempt(1) / "2/a").exists(), "what has not changed is uploaded once"
+    second = box("second")
+    assert second.begin(2)["restored"] == {"attempt": 1, "number": 2, "files": 2, "bytes": 7}
+    assert second.files() == {"model": "two", "a/b c/ü": "kept"}
+    times = [(each.home / "saved/model").stat().st_mtime_ns for each in (first, second)]
+    assert times[0] == times[1]
+    second.upload()
+    assert not second.attempt(2).exists(), "nothing has changed since"
+
+
+def test_an_upload_that_is_cut_off_leaves_the_checkpoint_before(
+    box: Callable[..., Box], tmp_path: Path
+) -> None:
+    first = box("first")
+    first.begin(1)
+    first.write("model", "good")
+    first.upload()
+    cut = box("cut", rclone=failing(tmp_path, "rcat"))
+    cut.begin(2)
+    cut.write("model", "half")
+    assert cut.ask("upload").returncode != 0
+    assert (cut.attempt(2) / "1/model").read_text() == "half", "it was there, and not finished"
+    third = box("third")
+    begun = third.begin(3)
+    assert begun["restored"]["attempt"] == 1
+    assert begun["damaged"] == ["attempt 2: it has no whole checkpoint"]
+    assert third.files() == {"model": "good"}
+
+
+def test_a_failed_upload_is_made_good_by_the_next_one(box: Callable[..., Box], tmp_path: Path) -> None:
+    one = box("one", rclone=failing(tmp_path, "rcat"))
+    one.begin(1)
+    one.write("model", "new")
+    assert one.ask("upload").returncode != 0
+    settings = one.home / ".gpucloud/checkpoints/settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "rclone": RCLONE}))
+    assert one.upload()["number"] == 1
+    assert box("two").begin(2)["restored"]["attempt"] == 1
+
+
+def test_each_attempt_is_whole_by_itself(box: Callable[..., Box]) -> None:
+    """So that a rule of the bucket may delete old attempts."""
+    first, second = box("first"), box("second")
+    first.begin(1)
+    first.write("old", "old")
+    first.upload()
+    second.begin(2)
+    second.write("new", "new")
+    second.upload()
+    (first.attempt(1) / "1/old").unlink()
+    third = box("third")
+    assert third.begin(3)["restored"]["attempt"] == 2
+    assert third.files() == {"old": "old", "new": "new"}
+
+
+def test_an_emptied_folder_is_no_checkpoint(box: Callable[..., Box]) -> None:
+    one = box("one")
+    one.begin(1)
+    one.write("model", "x")
+    one.upload()
+    (one.home / "saved/model").unlink()
+    assert one.upload()["files"] == 1
+    assert box("two").begin(2)["restored"]["files"] == 1
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        b"{",
+        b"[]",
+        b'{"number": 1}',
+        b'{"number": 1, "files": ["a"]}',
+        b'{"number": 1, "files": {"a": ["1", 1, 1]}}',
+        b'{"number": 1, "files": {"a": [1, 1, -1]}}',
+        b'{"number": 1, "files": {"../a": [1, 1, 1]}}',
+        b'{"number": 1, "files": {"/a": [1, 1, 1]}}',
+        b'{"number": 1, "files": {"a/../../b": [1, 1, 1]}}',
+        b'{"number": 1, "files": {"a\\nb": [1, 1, 1]}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_list_of_files_that_is_damaged_or_leads_elsewhere_is_refused(marker: bytes) -> None:
+    with pytest.raises(program.DamagedError):
+        program.checked(marker)
+
+
+@pytest.mark.parametrize("name", ["../escaped", "gone"])
+def test_what_a_hostile_box_has_written_harms_nobody(box: Callable[..., Box], name: str) -> None:
+    good = box("good")
+    good.begin(1)
+    good.write("model", "good")
+    good.upload()
+    hostile = good.attempt(2)
+    (hostile / "1").mkdir(parents=True)
+    (hostile / "escaped").write_text("x")
+    (hostile / "latest.json").write_text(json.dumps({"number": 1, "files": {name: [1, 1, 1]}}))
+    next_box = box("next")
+    begun = next_box.begin(3)
+    assert (begun["restored"]["attempt"], len(begun["damaged"])) == (1, 1)
+    assert next_box.files() == {"model": "good"}
+    assert not list(next_box.home.rglob("escaped"))
+
+
+def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(
+    box: Callable[..., Box], tmp_path: Path
+) -> None:
+    """The command would begin anew, for days."""
+    for broken in (failing(tmp_path, "lsf"), str(tmp_path / "no-rclone-at-all")):
+        one = box(Path(broken).name + "-box", rclone=broken)
+        done = one.ask("begin", one.rclone, "saved", "bucket/lab/r1", "1")
+        assert done.returncode != 0, done.stdout
+
+
+def test_the_notice_uploads_what_is_there_and_what_the_users_command_adds(box: Callable[..., Box]) -> None:
+    one = box("one")
+    one.begin(1)
+    one.write("early", "1")
+    command = hook("cp saved/early saved/late; sleep 1")
+    done = subprocess.run(["bash", "-c", command], cwd=one.home, env=one.environ, check=False)
+    assert done.returncode == 0
+    two = box("two")
+    two.begin(2)
+    assert two.files() == {"early": "1", "late": "1"}
+    without = subprocess.run(["bash", "-c", hook("touch here")], cwd=one.store, check=False)
+    assert without.returncode == 0, "a box without the program runs the user's command alone"
+    assert (one.store / "here").exists()

@@ -182,6 +182,7 @@ class RunAttemptDocument(TypedDict):
         loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` (its command asks for
             a restart) or ``launch`` (its process ended before the command began); ``null`` if it was not.
         message: the loss, in words.
+        checkpoint: the number of the newest attempt that had a whole checkpoint in the bucket then.
         cost_so_far: what the box has cost, by currency.
     """
 
@@ -196,6 +197,7 @@ class RunAttemptDocument(TypedDict):
     lost_at: Time | None
     loss: str | None
     message: str | None
+    checkpoint: str | None
     cost_so_far: list[MoneyDocument]
 
 

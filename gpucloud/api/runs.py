@@ -33,6 +33,7 @@ class RunAttempt:
         lost_at: when its loss was noticed.
         loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` or ``launch``.
         message: the loss, in words.
+        checkpoint: the number of the newest attempt with a whole checkpoint in the bucket then.
         cost_so_far: what the box has cost, by currency.
     """
 
@@ -47,6 +48,7 @@ class RunAttempt:
     lost_at: datetime | None
     loss: Loss | None
     message: str | None
+    checkpoint: str | None
     cost_so_far: tuple[Money, ...]
 
     @classmethod
@@ -64,6 +66,7 @@ class RunAttempt:
             at=attempt.at,
             lost_at=attempt.lost_at,
             loss=attempt.loss,
+            checkpoint=attempt.checkpoint,
             message=attempt.message,
             cost_so_far=tuple(totals_of(charges(box, None, now, client.billing_of))) if box else (),
         )
@@ -82,6 +85,7 @@ class RunAttempt:
             "lost_at": _time(self.lost_at),
             "loss": str(self.loss) if self.loss else None,
             "message": self.message,
+            "checkpoint": self.checkpoint,
             "cost_so_far": [money.document() for money in self.cost_so_far],
         }
 

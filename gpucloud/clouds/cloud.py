@@ -462,10 +462,10 @@ class Cloud:
         store = self._store()
         return self._call(f"look at {store.store_scheme}://{address}", lambda: store.locate(address))
 
-    def folders(self, place: StorePlace, path: str) -> Sequence[str]:
-        """The names of the folders in a folder of the object store."""
+    def names(self, place: StorePlace, path: str) -> Sequence[str]:
+        """The names of the folders and objects in a folder of the object store."""
         store = self._store()
-        return self._call(f"list {place.container}/{path}", lambda: store.folders(place, path))
+        return self._call(f"list {place.container}/{path}", lambda: store.names(place, path))
 
     def lend(self, grant: StorageGrant) -> StorageLease:
         """Lends rights on a part of a container for at most an hour.

@@ -661,8 +661,8 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
-        """The names of the folders in a folder; none where it does not exist."""
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The names of the folders and objects in a folder; none where it does not exist."""
         ...
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:

@@ -33,6 +33,8 @@ RENEWED_AGAIN_S = 10.0
 """After an upload that failed, which the lease may be the reason of."""
 LOOK_S = 60.0
 STEP = "store"
+MARKER = "latest.json"
+"""The object that is written last in the folder of an attempt."""
 LONGEST_NAME = 23
 
 
@@ -154,8 +156,7 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
         CloudError: the cloud refused to lend the rights.
     """
     cloud = context.clouds[settings.cloud]
-    known = context.tasks.run(partial(cloud.folders, settings.place, settings.attempts))
-    taken = [int(name) for name in known if name.isdecimal() and len(name) < 10]
+    taken = _attempts_in(context, settings)
     number = max(attempt, *(each + 1 for each in taken)) if taken else attempt
     held = Held(context, target, cloud, _grant(settings, number))
     context.tell(STEP, "installing rclone")
@@ -170,6 +171,29 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
     context.tasks.run(partial(on_box.watch, target, settings.every_s))
     context.tasks.start(partial(held.keep, min(LOOK_S, settings.every_s)))
     return Checkpoints(context, target, held, begun.folder, settings.url)
+
+
+def newest(context: Context, settings: Settings) -> str | None:
+    """The number of the newest attempt with a whole checkpoint, as text; ``None`` without one.
+
+    ``None`` also if the store does not answer.
+    """
+    cloud = context.clouds[settings.cloud]
+    try:
+        for number in sorted(_attempts_in(context, settings), reverse=True):
+            path = f"{settings.attempts}/{number}"
+            if MARKER in context.tasks.run(partial(cloud.names, settings.place, path)):
+                return str(number)
+    except CloudError as error:
+        context.warn(STEP, f"warning: whether there is a newer checkpoint is not known: {error.message}")
+    return None
+
+
+def _attempts_in(context: Context, settings: Settings) -> list[int]:
+    """The numbers of the attempts that the bucket has."""
+    cloud = context.clouds[settings.cloud]
+    known = context.tasks.run(partial(cloud.names, settings.place, settings.attempts))
+    return [int(name) for name in known if name.isdecimal() and len(name) < 10]
 
 
 @dataclass(slots=True)

@@ -42,13 +42,23 @@ def loss_of(error: GpucloudError) -> Loss | None:
             return None
 
 
-def write_loss(context: Context, run: Run, loss: Loss, message: str) -> Restart | Stop:
+def write_loss(
+    context: Context, run: Run, loss: Loss, message: str, checkpoint: str | None = None
+) -> Restart | Stop:
     """Writes down that the attempt under way was lost, if another one is to be made.
+
+    Args:
+        context: clouds, journal and clock of this call.
+        run: the run, which this process holds.
+        loss: why it was lost.
+        message: the loss, in words.
+        checkpoint: the name of the newest whole checkpoint; ``None`` without one.
 
     Raises:
         StaleWriterError: the run was taken over.
     """
-    attempts = _with_loss(context, run, loss, message)
+    *before, lost = _with_loss(context, run, loss, message)
+    attempts = (*before, replace(lost, checkpoint=checkpoint))
     step = after_loss(run.work, attempts, run.expires_at, context.clock())
     if isinstance(step, Restart):
         context.journal.write(run, RunLost(attempt=attempts[-1], restart_at=step.at))

@@ -117,7 +117,9 @@ class Attendant:
                 loss = loss_of(error)
                 if loss is None:
                     raise
-                step = write_loss(self.context, self._now(), loss, error.message)
+                kept = self.orders.checkpoints
+                newest = checkpoints.newest(self.context, kept) if kept else None
+                step = write_loss(self.context, self._now(), loss, error.message, newest)
                 if isinstance(step, Stop):
                     raise step.error or error from error
                 self._wait(error.message, step)

@@ -414,9 +414,9 @@ class AwsProvider:
         bucket, _, folder = address.partition("/")
         return storage.find(self.clients, self.account(), bucket), folder
 
-    def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The common prefixes below a prefix."""
-        return storage.folders(self.clients, place, path)
+        return storage.names(self.clients, place, path)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Keys of a session whose policy allows a part of a bucket alone."""

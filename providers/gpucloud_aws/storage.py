@@ -48,14 +48,17 @@ def find(clients: Clients, account: str, bucket: str) -> StorePlace:
     return StorePlace(container=bucket, region=answer["BucketRegion"], account=account)
 
 
-def folders(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
-    """The names of the folders in a folder."""
+def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
+    """The names of the folders and objects in a folder."""
     s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=place.container, Prefix=f"{path}/", Delimiter="/"
     )
-    found = (each["Prefix"] for page in pages for each in page.get("CommonPrefixes", ()))
-    return [each.removesuffix("/").rpartition("/")[2] for each in found]
+    found: list[str] = []
+    for page in pages:
+        found += [each["Prefix"].removesuffix("/") for each in page.get("CommonPrefixes", ())]
+        found += [each["Key"] for each in page.get("Contents", ())]
+    return [each.rpartition("/")[2] for each in found]
 
 
 def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:

@@ -276,9 +276,9 @@ class AzureProvider:
         container, _, folder = rest.partition("/")
         return storage.find(self.clients, account, container), folder
 
-    def folders(self, place: StorePlace, path: str, /) -> Sequence[str]:
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The common prefixes below a prefix."""
-        return storage.folders(self.clients, place, path)
+        return storage.names(self.clients, place, path)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Signatures of two directories, made with a user delegation key."""

@@ -72,7 +72,7 @@ def find(clients: Clients, account: str, container: str) -> StorePlace:
         endpoint=_checked(str(properties["primaryEndpoints"]["blob"])),
     )
     try:
-        list(_prefixes(clients, place, ""))
+        list(_names(clients, place, ""))
     except Exception as error:
         if code_of(error) != "ContainerNotFound":
             raise
@@ -81,9 +81,9 @@ def find(clients: Clients, account: str, container: str) -> StorePlace:
     return place
 
 
-def folders(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
-    """The names of the folders in a folder."""
-    return [each.rstrip("/").rpartition("/")[2] for each in _prefixes(clients, place, f"{path}/")]
+def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
+    """The names of the folders and objects in a folder."""
+    return [each.rstrip("/").rpartition("/")[2] for each in _names(clients, place, f"{path}/")]
 
 
 def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
@@ -186,8 +186,8 @@ def _delegation_key(clients: Clients, place: StorePlace) -> tuple[Mapping[str, s
     return members, now
 
 
-def _prefixes(clients: Clients, place: StorePlace, prefix: str) -> Iterator[str]:
-    """The folders below a prefix, each with a slash at its end."""
+def _names(clients: Clients, place: StorePlace, prefix: str) -> Iterator[str]:
+    """The folders, each with a slash at its end, and the objects below a prefix."""
     from azure.core.rest import HttpRequest
 
     key, now = _delegation_key(clients, place)
@@ -199,7 +199,8 @@ def _prefixes(clients: Clients, place: StorePlace, prefix: str) -> Iterator[str]
         query = urlencode({**asked, **({"marker": marker} if marker else {})})
         url = f"{place.endpoint}{container}?{query}"
         answer = _sent(clients, HttpRequest("GET", url, headers={"x-ms-version": VERSION}))
-        yield from (each.text or "" for each in answer.iterfind("Blobs/BlobPrefix/Name"))
+        for kind in ("BlobPrefix", "Blob"):
+            yield from (each.text or "" for each in answer.iterfind(f"Blobs/{kind}/Name"))
         marker = answer.findtext("NextMarker") or ""
         if not marker:
             return

@@ -58,6 +58,23 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
         assert not file.is_file() or not any(each in file.read_bytes() for each in secrets), file
 
 
+def test_each_newer_checkpoint_allows_further_losses(cli: Shell, s3: Any) -> None:
+    """Three lost boxes in a row end a run, unless each has left a checkpoint."""
+    script = "echo step >>kept/steps; echo begun; sleep 60"
+    process = cli.start(*RUN, "--spot", "--restarts", "4", "--ttl", "1h", "--", "sh", "-c", script)
+    assert process.stdout is not None
+    for _ in range(4):
+        assert process.stdout.readline() == "begun\n"
+        cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=5)
+        until(lambda: cli.billed() == [], "the end of the box")
+    assert process.stdout.readline() == "begun\n"
+    process.terminate()
+    assert process.wait(timeout=120) == 143
+    [run] = cli("runs", "list", "--all", "--json").json["runs"]
+    assert [each["checkpoint"] for each in run["attempts"]] == ["1", "2", "3", "4", None]
+    assert cli.billed() == []
+
+
 def test_a_box_has_a_lease_on_its_attempt_that_is_renewed_and_may_do_no_more(
     own_clouds: Shell,
 ) -> None:

@@ -156,8 +156,8 @@ def test_a_bucket_is_found_in_its_own_region_with_its_folders(endpoint: Endpoint
         aws = provider(endpoint)
         place, folder = aws.locate("far-away/lab/runs")
         assert (place.region, folder) == ("eu-west-1", "lab/runs")
-        assert aws.folders(place, "runs/r/attempts") == ["10"]
-        assert aws.folders(place, "nowhere") == []
+        assert aws.names(place, "runs/r/attempts") == ["10"]
+        assert aws.names(place, "nowhere") == []
     finally:
         far.delete_object(Bucket="far-away", Key="runs/r/attempts/10/x")
         far.delete_bucket(Bucket="far-away")

@@ -136,8 +136,8 @@ def test_the_vendors_sdk_signs_with_a_delegation_key_as_well(azure: Azure, servi
 def test_folders_are_listed(azure: Azure, service: Any) -> None:
     azure_cloud = provider(azure)
     place, _ = azure_cloud.locate(f"{ACCOUNT}/con")
-    assert sorted(azure_cloud.folders(place, "lab/runs")) == ["r1", "r1-2"]
-    assert azure_cloud.folders(place, "nowhere") == []
+    assert sorted(azure_cloud.names(place, "lab/runs")) == ["r1", "r1-2"]
+    assert azure_cloud.names(place, "nowhere") == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import write_end
-from gpucloud.runs.rules import avoided, budget_left
+from gpucloud.runs.rules import avoided, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -91,22 +91,11 @@ class Attempts:
             GpucloudError: as :meth:`Buyer.buy`.
         """
         now = self.context.clock()
-        wanted = replace(
-            self.wanted,
-            spec=self._spec_left(run, now) if run.attempts else self.wanted.spec,
-            run=run,
-            avoided=avoided(run.attempts, now),
-        )
-        return Buyer(self.context, self.client.catalog, wanted).buy()
-
-    def _spec_left(self, run: Run, now: datetime) -> Spec:
-        """The spec with what is left until the deadline of the run, and of its budget."""
         spec = self.wanted.spec
-        if run.expires_at is not None:
-            spec = spec.replaced(ttl=timedelta(seconds=int((run.expires_at - now).total_seconds())))
-        if spec.budget is not None:
-            spec = spec.replaced(budget=budget_left(spec.budget, self._spent_usd(run, now)))
-        return spec
+        if run.attempts:
+            spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
+        wanted = replace(self.wanted, spec=spec, run=run, avoided=avoided(run.attempts, now))
+        return Buyer(self.context, self.client.catalog, wanted).buy()
 
     def _spent_usd(self, run: Run, now: datetime) -> Decimal:
         """What the boxes of a run have cost so far. With a budget, every part of them has a known price."""

@@ -17,6 +17,7 @@ from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
 from gpucloud.journal.records import Box
 from gpucloud.journal.runs import Attempt, Failure, Loss, RunState, Work
 from gpucloud.planning.avoidance import Avoided
+from gpucloud.spec.model import Spec
 
 ASKS_FOR_RESTART = 75
 """The exit code by which a command asks for a restart: EX_TEMPFAIL of sysexits.h."""
@@ -204,19 +205,29 @@ def _over(state: RunState, error_class: str, message: str) -> Fate:
 DEADLINE_PASSED = _over(RunState.FAILED, DeadlinePassedError.error_class, "its deadline passed")
 
 
-def budget_left(budget_usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """What the next attempt may cost.
+def spec_left(spec: Spec, expires_at: datetime | None, spent_usd: Decimal, now: datetime) -> Spec:
+    """The spec of the next attempt: with what is left until the deadline of the run, and of its budget.
+
+    Args:
+        spec: the spec of the run.
+        expires_at: the deadline of the run.
+        spent_usd: what its boxes have cost so far.
+        now: the present time.
 
     Raises:
-        PriceError: nothing is left.
+        PriceError: nothing is left of the budget.
     """
-    left = budget_usd - spent_usd
+    if expires_at is not None:
+        spec = spec.replaced(ttl=timedelta(seconds=int((expires_at - now).total_seconds())))
+    if spec.budget is None:
+        return spec
+    left = spec.budget - spent_usd
     if left <= 0:
         raise PriceError(
-            f"the run has cost {spent_usd:f} USD, and its budget is {budget_usd:f} USD",
+            f"the run has cost {spent_usd:f} USD, and its budget is {spec.budget:f} USD",
             hint="run it again with a larger --budget",
         )
-    return left
+    return spec.replaced(budget=left)
 
 
 def job_environment(run_id: str, attempts: Sequence[Attempt]) -> Mapping[str, str]:

@@ -19,10 +19,11 @@ from gpucloud.runs.rules import (
     Stop,
     after_loss,
     avoided,
-    budget_left,
     fate_of,
     job_environment,
+    spec_left,
 )
+from gpucloud.spec.file import load_spec
 from tests.builders import START, a_box
 from tests.planning.test_plan import a_candidate
 
@@ -170,10 +171,21 @@ def test_a_place_comes_back_after_an_hour_and_once_the_others_had_no_capacity() 
     assert avoided(refused, START).without([here, there]) == [here, there]
 
 
-def test_what_is_left_of_a_budget_is_what_the_next_attempt_may_cost() -> None:
-    assert budget_left(Decimal(5), Decimal("1.25")) == Decimal("3.75")
-    with pytest.raises(PriceError, match="has cost 5 USD"):
-        budget_left(Decimal(5), Decimal(5))
+def test_the_next_attempt_has_what_is_left_of_time_and_budget_and_the_same_limit_of_price() -> None:
+    spec = load_spec(None, {"gpu": "T4", "ttl": "6h", "budget": "5", "max_price": "0.40"})
+    now = START + timedelta(hours=4, seconds=30, microseconds=1)
+    left = spec_left(spec, START + timedelta(hours=6), Decimal("1.25"), now)
+    assert (left.ttl, left.budget) == (timedelta(hours=1, minutes=59, seconds=29), Decimal("3.75"))
+    assert left.max_price == spec.max_price
+    endless = load_spec(None, {"gpu": "T4", "ttl": "none"})
+    assert spec_left(endless, None, Decimal(9), now) == endless
+
+
+def test_a_run_whose_budget_is_spent_gets_no_other_box() -> None:
+    spec = load_spec(None, {"gpu": "T4", "budget": "5"})
+    with pytest.raises(PriceError, match="has cost 5 USD") as refused:
+        spec_left(spec, None, Decimal(5), START)
+    assert refused.value.exit_code == 7
 
 
 def test_a_command_is_told_its_run_and_its_restarts() -> None:

@@ -11,7 +11,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.output import counted
 from gpucloud.cli.palette import Role
 from gpucloud.costs.amounts import time
-from gpucloud.errors import UsageError
+from gpucloud.errors import OwedError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Tending
@@ -30,8 +30,9 @@ def tend(
     """Settle what is owed, restart detached runs that lost their box, end what has ended or is overdue.
 
     One look, then exit, for cron, a timer or a CI schedule; several at the same time do nothing twice. A run
-    is restarted within its --restarts, deadline, --max-price and budget. Exit code: that of the first thing
-    that could not be done; the next look goes on with it. With --every, until a signal.
+    is restarted within its --restarts, deadline, --max-price and budget. Exit code: 8 if something may still
+    be billed, else that of the first thing that could not be done; the next look goes on with it. With
+    --every, until a signal.
     """
     pause = None if every is None else time("--every", every)
     if pause is not None and pause < LEAST:
@@ -40,10 +41,16 @@ def tend(
         if pause is None:
             done = client.tend()
             _tell(app, done)
-            return done.troubles[0].exit_code if done.troubles else 0
+            return _code(done)
         for each in client.keep_tending(every=pause):
             _tell(app, each, again=True)
     return 0
+
+
+def _code(done: Tending) -> int:
+    """That of what is owed, else that of the first thing that could not be done."""
+    codes = [trouble.exit_code for trouble in done.troubles]
+    return OwedError.exit_code if OwedError.exit_code in codes else next(iter(codes), 0)
 
 
 def _tell(app: App, done: Tending, *, again: bool = False) -> None:

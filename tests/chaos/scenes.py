@@ -151,7 +151,7 @@ SCENES = {
             buys=1,
             kinds=frozenset({"H2", "D6", "F9", "K1", "K4", "K5"}),
         ),
-        Scene(name="tend", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
+        Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
         Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
         Scene(

@@ -98,10 +98,8 @@ class Tender:
         if not context.may_take(run.lease):
             return _left(run, "another process works on it")
         finding = self._find(run)
-        due = run.state is RunState.WAITING and run.restart_at is not None
-        if finding is None and not (due and run.restart_at and run.restart_at <= context.clock()):
-            when = " for its next attempt" if due else ""
-            return _left(run, f"it is {run.state}{when}")
+        if finding is None and not self._is_due(run):
+            return _left(run, f"it is {run.state}")
         taken = context.take_run(run)
         if taken is None or taken.number != run.number + 1:
             if taken is not None:
@@ -111,10 +109,13 @@ class Tender:
             done = self._write(taken, finding)
             now = context.journal.held_run(taken)
             self._end_boxes(now)
-            restart = now.restart_at is not None and now.restart_at <= context.clock()
-            return self._restart(now) if restart and now.state is RunState.WAITING else done
+            return self._restart(now) if self._is_due(now) else done
         finally:
             context.journal.release(taken)
+
+    def _is_due(self, run: Run) -> bool:
+        """Whether the next attempt of a run that waits for one is to be made now."""
+        return run.restart_at is not None and run.restart_at <= self.context.clock()
 
     # --- what happened
 

@@ -139,3 +139,18 @@ def test_a_tender_that_is_paused_beyond_its_lease_buys_nothing_more_when_it_goes
     assert [each["id"] for each in cli.billed() if each["kind"] == "instance"] == machines
     assert len(machines) == most_machines_at_once(cli) == 1
     assert the_run(cli)["state"] == "running"
+
+
+def test_a_run_whose_process_was_killed_is_not_restarted_and_its_id_is_free(cli: Shell) -> None:
+    """It was not detached: nobody asked that it goes on without its process."""
+    line = ("run", *DETACH[2:], *FOREVER)
+    process = cli.start(*line)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    cli.finish(process)
+    assert the_run(cli)["abandoned"]
+    assert tended(cli) == ("ended", "the process that ran it has ended")
+    assert (the_run(cli)["state"], cli.sandbox.status()["billing"]) == ("failed", [])
+    again = cli("run", *DETACH[2:], "--", "true")
+    assert again.code == 0, again.err

@@ -55,9 +55,10 @@ def _code(done: Tending) -> int:
 
 def _tell(app: App, done: Tending, *, again: bool = False) -> None:
     """Writes what was done; of a look among many, only what is news."""
-    if app.output.json:
-        answer = _document(done)
-        (app.output.record if again else app.output.document)("tend", answer)
+    if app.output.json and again:
+        app.output.record("tend", _document(done))
+    elif app.output.json:
+        app.output.document("tend", _document(done))
     for each in done.runs:
         if not again or each.did != "left":
             app.output.say(f"{each.run_id}: {each.did}: {each.message}")

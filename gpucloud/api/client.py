@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpucloud.api.launching import Confirm
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
-    from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept
+    from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept, Tending
     from gpucloud.api.runs import Run
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
@@ -523,11 +523,10 @@ class Client:
             SetupFailedError: the set-up failed, and the box is kept.
             GpucloudError: as :meth:`launch`.
         """
-        from gpucloud.api.running import refuse_unrunnable, wanted_of_run
+        from gpucloud.api.running import refuse_unrunnable, wanted_of_run, work_of
         from gpucloud.api.running import run as run_on_its_own_box
-        from gpucloud.journal.runs import Work
         from gpucloud.runs.job import Job, discard
-        from gpucloud.runs.run import Orders, restarts_of
+        from gpucloud.runs.run import Orders
 
         refuse_unrunnable(command, fetch)
         variables = self._session.profile.variables if environment is None else environment
@@ -546,19 +545,89 @@ class Client:
             err=err or discard,
             timeout_s=timeout_s,
         )
-        limit, reasons = restarts_of(restarts, retry_on)
-        work = Work(
-            spec=wanted.spec.document(),
-            command=command if isinstance(command, str) else tuple(command),
-            restarts=limit,
-            reasons=reasons,
+        work = work_of(
+            wanted.spec,
+            command,
+            restarts=restarts,
+            retry_on=retry_on,
             timeout_s=timeout_s,
-            fetch=tuple(fetch),
+            fetch=fetch,
             accept_snapshot_price=accept_snapshot_price,
         )
         orders = Orders(job=job, fetch=fetch, keep_on_failure=keep_on_failure)
         with self._session.operation() as context:
             return run_on_its_own_box(self, context, wanted, orders, work, alone=alone)
+
+    def start_run(
+        self,
+        spec: Spec,
+        command: Sequence[str] | str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+        alone: bool = False,
+        timeout_s: float | None = None,
+        restarts: int | None = None,
+        retry_on: Collection[str] = (),
+        fetch: Sequence[tuple[str, str]] = (),
+        accept_snapshot_price: bool = False,
+    ) -> Run:
+        """Launches a box for one command, and returns once the command runs.
+
+        :meth:`tend` does the rest: it copies the files back and deletes the box when the command has ended,
+        and restarts it after a loss. Without it nothing more is bought, and the box lives until its deadline.
+
+        Args and errors are as of :meth:`run`.
+        """
+        from gpucloud.api.running import refuse_unrunnable, start_run, wanted_of_run, work_of
+        from gpucloud.runs.detached import from_anywhere
+
+        refuse_unrunnable(command, fetch)
+        variables = self._session.profile.variables if environment is None else environment
+        there, brought = from_anywhere(spec, fetch, str(Path.cwd()))
+        wanted = wanted_of_run(
+            there, variables, run_id or self.new_run_id(), accept_snapshot_price=accept_snapshot_price
+        )
+        work = work_of(
+            wanted.spec,
+            command,
+            restarts=restarts,
+            retry_on=retry_on,
+            timeout_s=timeout_s,
+            fetch=brought,
+            accept_snapshot_price=accept_snapshot_price,
+        )
+        with self._session.operation() as context:
+            return start_run(self, context, wanted, work, alone=alone)
+
+    def tend(self, *, environment: Mapping[str, str] | None = None) -> Tending:
+        """Looks once after all boxes and runs of the owner; does nothing where nothing is to be done.
+
+        Settles what is owed, notices interruptions, restarts detached runs that were lost and may be
+        restarted, brings back the files of those whose command has ended, and ends their boxes, and what is
+        overdue. Any number of processes may do so at the same time.
+
+        Args:
+            environment: values of the variables that the specs of runs name; by default, those of the
+                profile.
+        """
+        from gpucloud.api.tending import tend
+
+        variables = self._session.profile.variables if environment is None else environment
+        with self._session.operation() as context:
+            return tend(self, context, variables)
+
+    def keep_tending(
+        self, *, every: timedelta, environment: Mapping[str, str] | None = None
+    ) -> Iterator[Tending]:
+        """Does :meth:`tend` again and again, with a pause after each look."""
+        from gpucloud.api.tending import tend
+
+        variables = self._session.profile.variables if environment is None else environment
+        while True:
+            with self._session.operation() as context:
+                yield tend(self, context, variables)
+                context.tasks.pause(every.total_seconds())
 
     def new_run_id(self) -> str:
         """A new, unique run id."""

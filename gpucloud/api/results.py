@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
     from gpucloud.resources import Ref, Resource, UnreadableRegion
+    from gpucloud.runs.tend import Tended
     from gpucloud.ssh.hosts import Host
 
 
@@ -145,3 +146,16 @@ class SshHosts:
     file: Path
     hosts: tuple[Host, ...]
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tending:
+    """One look after everything.
+
+    Attributes:
+        runs: what was done for each run that was not over.
+        troubles: what could not be done; the next look goes on with it.
+    """
+
+    runs: tuple[Tended, ...]
+    troubles: tuple[GpucloudError, ...]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box as PublicBox
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
+from gpucloud.api.runs import Run as PublicRun
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
-from gpucloud.runs.checkpoints import settle
-from gpucloud.runs.rules import avoided, budget_left
-from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
+from gpucloud.runs.checkpoints import refuse_detached, settle
+from gpucloud.runs.detached import begin_job
+from gpucloud.runs.record import write_end
+from gpucloud.runs.rules import avoided, spec_left
+from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.keys import find_program
@@ -89,22 +92,11 @@ class Attempts:
             GpucloudError: as :meth:`Buyer.buy`.
         """
         now = self.context.clock()
-        wanted = replace(
-            self.wanted,
-            spec=self._spec_left(run, now) if run.attempts else self.wanted.spec,
-            run=run,
-            avoided=avoided(run.attempts, now),
-        )
-        return Buyer(self.context, self.client.catalog, wanted).buy()
-
-    def _spec_left(self, run: Run, now: datetime) -> Spec:
-        """The spec with what is left until the deadline of the run, and of its budget."""
         spec = self.wanted.spec
-        if run.expires_at is not None:
-            spec = spec.replaced(ttl=timedelta(seconds=int((run.expires_at - now).total_seconds())))
-        if spec.budget is not None:
-            spec = spec.replaced(budget=budget_left(spec.budget, self._spent_usd(run, now)))
-        return spec
+        if run.attempts:
+            spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
+        wanted = replace(self.wanted, spec=spec, run=run, avoided=avoided(run.attempts, now))
+        return Buyer(self.context, self.client.catalog, wanted).buy()
 
     def _spent_usd(self, run: Run, now: datetime) -> Decimal:
         """What the boxes of a run have cost so far. With a budget, every part of them has a known price."""
@@ -135,22 +127,67 @@ def begin(context: Context, wanted: Wanted, work: Work) -> Run:
     )
 
 
+def work_of(
+    spec: Spec,
+    command: Sequence[str] | str,
+    *,
+    restarts: int | None,
+    retry_on: Collection[str],
+    timeout_s: float | None,
+    fetch: Sequence[tuple[str, str]],
+    accept_snapshot_price: bool,
+) -> Work:
+    """What a run is to do, as its record has it. Arguments as :meth:`gpucloud.Client.run`."""
+    limit, reasons = restarts_of(restarts, retry_on)
+    return Work(
+        spec=spec.document(),
+        command=command if isinstance(command, str) else tuple(command),
+        restarts=limit,
+        reasons=reasons,
+        timeout_s=timeout_s,
+        fetch=tuple(fetch),
+        accept_snapshot_price=accept_snapshot_price,
+    )
+
+
 def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: Work, *, alone: bool) -> Ran:
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
-    context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
     kept = settle(context, wanted.spec, wanted.run_id)
-    Buyer(context, client.catalog, wanted).settle_first()
-    if alone:
-        refuse_live(context, wanted.run_id)
-    context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
+    record = _first_step(client, context, wanted, work, alone=alone)
     attendant = Attendant(
-        context,
-        begin(context, wanted, work),
-        replace(orders, checkpoints=kept),
-        Attempts(client, context, wanted).buy,
+        context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
     )
     code = attendant.run()
     assert attendant.box is not None  # noqa: S101  (its command has ended)
     box = PublicBox.read(context.journal.box(attendant.box.id), client, context.clock())
     return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))
+
+
+def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
+    """See :meth:`gpucloud.Client.start_run`."""
+    refuse_detached(wanted.spec)
+    record = _first_step(client, context, wanted, work, alone=alone)
+    try:
+        box = Attempts(client, context, wanted).buy(record)
+        begin_job(context, context.journal.held_run(record), box)
+    except BaseException as error:
+        write_end(context, record, error)
+        raise
+    context.journal.release(record)
+    return PublicRun.read(context.journal.run(record.id), client, context.clock())
+
+
+def _first_step(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> Run:
+    """Finishes what earlier commands left, and writes the new run down, which this process holds.
+
+    Raises:
+        UsageError: its name or its id is in use.
+    """
+    assert wanted.run_id is not None  # noqa: S101  (a run has one)
+    context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
+    Buyer(context, client.catalog, wanted).settle_first()
+    if alone:
+        refuse_live(context, wanted.run_id)
+    context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")
+    return begin(context, wanted, work)

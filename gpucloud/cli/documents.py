@@ -113,6 +113,51 @@ class RunDocument(TypedDict):
     timeline: list[StepDocument]
 
 
+class RunDetachedDocument(TypedDict):
+    """``run --detach``: a run whose command was left running."""
+
+    run: RunRecordDocument
+    timeline: list[StepDocument]
+
+
+class TendedDocument(TypedDict):
+    """What was done for a run.
+
+    Attributes:
+        did: ``left`` (nothing was to be done), ``lost`` (its box was; another attempt is due later),
+            ``restarted`` or ``ended``.
+        message: why, in words.
+    """
+
+    run_id: str
+    did: str
+    message: str
+
+
+class TroubleDocument(TypedDict):
+    """What could not be done.
+
+    Attributes:
+        owed_command: the command that ends what may still be billed.
+    """
+
+    message: str
+    hint: str | None
+    owed_command: str | None
+
+
+class TendDocument(TypedDict):
+    """One look after everything.
+
+    Attributes:
+        runs: those that were not over.
+        troubles: what could not be done; the next look goes on with it.
+    """
+
+    runs: list[TendedDocument]
+    troubles: list[TroubleDocument]
+
+
 class RunsListDocument(TypedDict):
     """``runs list``: runs, oldest first."""
 
@@ -728,7 +773,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "prices-watch": PriceWatchDocument,
     "project": ProjectDocument,
     "recover": RecoverDocument,
-    "run": RunDocument,
+    "run": RunDocument | RunDetachedDocument,
     "runs-cancel": RunsCancelDocument,
     "runs-list": RunsListDocument,
     "runs-show": RunsShowDocument,
@@ -739,6 +784,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "ssh-config": SshConfigDocument,
     "sweep": SweepDocument,
     "sync": SyncDocument,
+    "tend": TendDocument,
     "version": VersionDocument,
     "volume": VolumeAnswerDocument,
     "volumes": VolumesDocument,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -26,7 +26,7 @@ from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
-    from gpucloud.cli.documents import RunDocument
+    from gpucloud.cli.documents import RunDetachedDocument, RunDocument
     from gpucloud.cli.timeline import Timeline
 
 
@@ -71,20 +71,20 @@ class JobOptions(Options):
         ),
     ] = False
 
-    @property
-    def timeout_s(self) -> float | None:
-        """The time limit of the command, in seconds."""
-        return _seconds(self.timeout)
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Leave the command running; gpucloud tend restarts and ends the run."),
+    ] = False
 
     @property
-    def reasons(self) -> frozenset[str]:
-        """The reasons to start again."""
-        return _reasons(self.retry_on)
-
-    @property
-    def files(self) -> list[tuple[str, str]]:
-        """The files to copy back: (path on the box, local path)."""
-        return [_fetched(each) for each in self.fetch or ()]
+    def settings(self) -> dict[str, Any]:
+        """The arguments of :meth:`gpucloud.Client.run` that these options are."""
+        return {
+            "timeout_s": _seconds(self.timeout),
+            "restarts": self.restarts,
+            "retry_on": _reasons(self.retry_on),
+            "fetch": [_fetched(each) for each in self.fetch or ()],
+        }
 
 
 @takes_spec
@@ -108,29 +108,28 @@ def run(
     """Launch a box for one command, and delete the box in every outcome.
 
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
-    the home folder of the first node, where --sync copies its files.
+    the home folder of the first node, where --sync copies its files. With --detach, exits with 0 once the
+    command runs, and prints the run's ID.
     """
     if command and len(command) == 1 and is_spec_file(command[0]):
         raise UsageError(
             f"{command[0]} is a spec file, not a command",
             hint=use_file("gpucloud run", f"{command[0]} -- COMMAND"),
         )
-    timeout_s, reasons, files = job.timeout_s, job.reasons, job.files
+    settings = job.settings
     spec, _ = completed(app, spec)
+    settings |= {"alone": run_id is not None, "accept_snapshot_price": accept_snapshot_price}
+    if job.detach:
+        return _detached(app, spec, command, job, run_id=run_id, summary=summary, **settings)
     with app.working() as (client, timeline), _summarised(app, client, timeline, run_id, summary) as told:
         ran = client.run(
             spec,
             command or spec.run or "",
             run_id=told.run_id,
-            timeout_s=timeout_s,
-            restarts=job.restarts,
-            retry_on=reasons,
-            fetch=files,
             keep_on_failure=job.keep_on_failure,
-            alone=run_id is not None,
             out=_sink(sys.stderr.buffer if app.output.json else sys.stdout.buffer),
             err=_sink(sys.stderr.buffer),
-            accept_snapshot_price=accept_snapshot_price,
+            **settings,
         )
         told.code = ran.exit_code
         living = client.boxes()
@@ -146,6 +145,38 @@ def run(
     app.output.say(f"The command ended with exit code {ran.exit_code}.")
     app.output.say(paying_text(living))
     return ran.exit_code
+
+
+def _detached(
+    app: App,
+    spec: Spec,
+    command: list[str] | None,
+    job: JobOptions,
+    *,
+    summary: Path | None,
+    **settings: Any,
+) -> int:
+    """Starts a run and leaves it.
+
+    Raises:
+        UsageError: an option needs a process that waits for the command.
+    """
+    for flag, given in (("--keep-on-failure", job.keep_on_failure), ("--summary", summary is not None)):
+        if given:
+            raise UsageError(f"{flag} needs a run that is waited for", hint=f"leave {flag} or --detach out")
+    with app.working() as (client, timeline):
+        run = client.start_run(spec, command or spec.run or "", **settings)
+        living = client.boxes()
+    with answering(f"run {run.run_id} is {run.state}", living):
+        if app.output.json:
+            answer: RunDetachedDocument = {"run": run.document(), "timeline": timeline.document()}
+            app.output.document("run", answer)
+        else:
+            app.output.line(run.run_id)
+    name = run.run_id
+    app.output.say(f"The command is running: gpucloud runs logs {name} -f. {paying_text(living)}")
+    app.output.say("Nothing ends the box before its deadline, or restarts the run, but: gpucloud tend")
+    return 0
 
 
 def _sink(stream: BinaryIO) -> Callable[[bytes], None]:

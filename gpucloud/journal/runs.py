@@ -80,8 +80,7 @@ class Work:
         restarts: how often it may be restarted.
         reasons: after which losses.
         timeout_s: how long its command may take; ``None`` for no limit.
-        fetch: what to copy back at its end: (path on the box, path on this machine).
-        folder: the folder of this machine in which local paths are.
+        fetch: what to copy back at its end: (path on the box, path on the machine that began it).
         accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
     """
 
@@ -91,7 +90,6 @@ class Work:
     reasons: tuple[Loss, ...] = ()
     timeout_s: float | None = None
     fetch: tuple[tuple[str, str], ...] = ()
-    folder: str = ""
     accept_snapshot_price: bool = False
 
 

@@ -80,6 +80,16 @@ def refuse_launch(spec: Spec) -> None:
         raise UsageError("checkpoint_to needs a run", hint="use gpucloud run, or omit checkpoint_to")
 
 
+def refuse_detached(spec: Spec) -> None:
+    """Refuses checkpoints of a detached run, whose lease nobody would renew.
+
+    Raises:
+        UsageError: the spec has them.
+    """
+    if spec.checkpoint_to is not None:
+        raise UsageError("checkpoint_to needs a run in the foreground", hint="omit --detach")
+
+
 def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
     """Looks at the bucket, and lends rights on it once, before anything is bought; ``None`` without one.
 

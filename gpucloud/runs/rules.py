@@ -12,9 +12,12 @@ from decimal import Decimal
 from typing import Any
 
 from gpucloud.errors import ErrorClass, GpucloudError, PriceError
-from gpucloud.journal.lifecycle import LEAST_LIFE
-from gpucloud.journal.runs import Attempt, Loss, Work
+from gpucloud.journal.events import RunEnded
+from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
+from gpucloud.journal.records import Box
+from gpucloud.journal.runs import Attempt, Failure, Loss, RunState, Work
 from gpucloud.planning.avoidance import Avoided
+from gpucloud.spec.model import Spec
 
 ASKS_FOR_RESTART = 75
 """The exit code by which a command asks for a restart: EX_TEMPFAIL of sysexits.h."""
@@ -81,7 +84,7 @@ def after_loss(
             )
         )
     at = now + timedelta(seconds=_pause_s(attempts))
-    if expires_at is not None and expires_at - at < LEAST_LIFE:
+    if not is_in_time(expires_at, at):
         return Stop(
             DeadlinePassedError(
                 f"too little is left until the deadline of the run for another attempt;"
@@ -90,6 +93,11 @@ def after_loss(
             )
         )
     return Restart(at)
+
+
+def is_in_time(expires_at: datetime | None, at: datetime) -> bool:
+    """Whether a box that is launched at this moment can boot before the deadline of its run."""
+    return expires_at is None or expires_at - at >= LEAST_LIFE
 
 
 def may_restart(work: Work, before: Sequence[Attempt], loss: Loss | None) -> bool:
@@ -158,19 +166,68 @@ def tried(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def budget_left(budget_usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """What the next attempt may cost.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of an attempt whose box is not ready any more: it was lost, or the run is over with it."""
+
+    loss: Loss | None = None
+    message: str = ""
+    ended: RunEnded | None = None
+
+
+def fate_of(box: Box) -> Fate | None:
+    """What became of the attempt of a detached run by the end of its box; ``None`` while that is open.
+
+    An ``attended`` box was still launched when its end came: nobody had begun the command on it.
+    """
+    past_end = box.expires_at is not None and box.ended_at is not None and box.ended_at >= box.expires_at
+    if box.state in STOPPABLE:
+        return None
+    if box.ended_by is EndedBy.CLOUD:
+        return Fate(loss=Loss.INTERRUPTION, message=f"box {box.name!r} was interrupted by its cloud")
+    if box.attended or box.state is BoxState.FAILED:
+        return Fate(loss=Loss.LAUNCH, message=f"the launch of box {box.name!r} was not finished")
+    if box.ended_by is EndedBy.TTL or past_end:
+        return DEADLINE_PASSED
+    if box.ended_by is EndedBy.ITSELF:
+        return _over(RunState.FAILED, "box_lost", f"box {box.name!r} ended before its command did")
+    return _over(RunState.CANCELLED, "cancelled", f"box {box.name!r} was deleted")
+
+
+STOPPABLE = HALTING | {BoxState.STOPPED}
+"""In these states a user has stopped the box, who may start it again."""
+
+
+def _over(state: RunState, error_class: str, message: str) -> Fate:
+    return Fate(ended=RunEnded(state=state, failure=Failure(error_class=error_class, message=message)))
+
+
+DEADLINE_PASSED = _over(RunState.FAILED, DeadlinePassedError.error_class, "its deadline passed")
+
+
+def spec_left(spec: Spec, expires_at: datetime | None, spent_usd: Decimal, now: datetime) -> Spec:
+    """The spec of the next attempt: with what is left until the deadline of the run, and of its budget.
+
+    Args:
+        spec: the spec of the run.
+        expires_at: the deadline of the run.
+        spent_usd: what its boxes have cost so far.
+        now: the present time.
 
     Raises:
-        PriceError: nothing is left.
+        PriceError: nothing is left of the budget.
     """
-    left = budget_usd - spent_usd
+    if expires_at is not None:
+        spec = spec.replaced(ttl=timedelta(seconds=int((expires_at - now).total_seconds())))
+    if spec.budget is None:
+        return spec
+    left = spec.budget - spent_usd
     if left <= 0:
         raise PriceError(
-            f"the run has cost {spent_usd:f} USD, and its budget is {budget_usd:f} USD",
+            f"the run has cost {spent_usd:f} USD, and its budget is {spec.budget:f} USD",
             hint="run it again with a larger --budget",
         )
-    return left
+    return spec.replaced(budget=left)
 
 
 def job_environment(run_id: str, attempts: Sequence[Attempt]) -> Mapping[str, str]:

@@ -58,6 +58,8 @@ ROWS: Mapping[str, Row] = {
     "setup": Row(line=("setup", "x"), limit_s=330, box=True),
     "down": Row(line=("down", "x", "--yes"), limit_s=630, box=True),
     "run": Row(line=("run", *T4, "--", "true"), limit_s=180),
+    "runs": Row(line=("runs", "list", "--all"), box=True),
+    "tend": Row(line=("tend",), limit_s=330, box=True),
     "sweep": Row(line=("sweep", "--yes"), limit_s=300, box=True),
     "recover": Row(line=("recover",), limit_s=150),
     "spend": Row(line=("spend",), box=True),

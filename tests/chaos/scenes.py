@@ -75,6 +75,20 @@ def _stopped(home: Home, cloud: str) -> None:
     assert done.code == 0, done.err
 
 
+def _detached(home: Home, cloud: str) -> None:
+    """A detached run is there, whose command has ended."""
+    where = ("--cloud", cloud, "--region", REGION[cloud])
+    done = home.run("run", "--detach", *WANTED, *where, "--spot", "--restarts", "9", "--", "true")
+    assert done.code == 0, done.err
+
+
+def _interrupted(home: Home, cloud: str) -> None:
+    """A detached run is there, whose box its cloud has taken back."""
+    _detached(home, cloud)
+    [machine] = [each["id"] for each in home.lab.billing() if each["kind"] == "instance"]
+    home.lab.clouds.interrupt(machine, notice_s=0)
+
+
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
     _launched(home, cloud)
@@ -137,6 +151,8 @@ SCENES = {
             buys=1,
             kinds=frozenset({"H2", "D6", "F9", "K1", "K4", "K5"}),
         ),
+        Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
+        Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
         Scene(
             name="launch-capped", line=_capped(MOST_USD), buys=1, most_usd=MOST_USD, kinds=frozenset({"K2"})

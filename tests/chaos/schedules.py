@@ -18,6 +18,7 @@ from tests.chaos.truth import (
     check_nothing_is_doubled,
     check_nothing_is_lost,
     check_price,
+    check_runs,
     check_stranger,
     check_truthful,
     ours,
@@ -153,6 +154,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
             wrong += check_nothing_is_lost(home, forgotten=forgotten)
             wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
         codes = {0, OWED} if cell.action == "hostile" else {0}  # what nobody may end is said each time
+        wrong += check_runs(home)
         wrong += _to_nothing(home, said, forgotten=forgotten, codes=codes)
         wrong += check_stranger(home, theirs)
         return Outcome(struck=meeting.struck, wrong=tuple(wrong), told="\n".join(said))

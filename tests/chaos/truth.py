@@ -56,6 +56,21 @@ def check_nothing_is_doubled(home: Home, most: int) -> list[str]:
     return wrong
 
 
+def check_runs(home: Home) -> list[str]:
+    """A run never has two machines at a time, whichever of its boxes they are of."""
+    runs = dict(home.rows("SELECT boxes.id, runs.id FROM boxes JOIN runs USING (owner, run_id)"))
+    alive: dict[str, set[str]] = defaultdict(set)
+    wrong: list[str] = []
+    for event in home.lab.clouds.ledger():
+        run = runs.get(event.get("box"))
+        if run is None or event.get("kind") != "instance":
+            continue
+        (alive[run].discard if event["event"] == "died" else alive[run].add)(event["id"])
+        if len(alive[run]) > 1:
+            wrong.append(f"run {run} has {len(alive[run])} machines at once")
+    return wrong
+
+
 def check_price(home: Home, *, moved: bool = False) -> list[str]:
     """I7: nothing is billed above what the journal had agreed to.
 

@@ -41,8 +41,10 @@ import gpucloud.inventory.power
 import gpucloud.inventory.set_up
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
+import gpucloud.runs.detached
 import gpucloud.runs.job
 import gpucloud.runs.run
+import gpucloud.runs.tend
 import gpucloud_azure.create
 from gpucloud.boxes.bring_up import NotReadyError
 from gpucloud.boxes.launch import launch
@@ -52,6 +54,7 @@ from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.boot import BootState
 from gpucloud.ssh.client import Target
+from gpucloud.ssh.job import RUN, JobState
 from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
 from gpucloud_azure.create import throw_away_key
@@ -120,6 +123,10 @@ def main() -> None:
         (gpucloud.boxes.starting, "admit_us", told),
         (gpucloud.boxes.starting, "bring_back", told),
         (gpucloud.api.launching, "start", told),
+        (gpucloud.runs.detached, "start", told),
+        (gpucloud.runs.tend, "jobs", ended),
+        (gpucloud.runs.tend, "keep_logs", told),
+        (gpucloud.runs.tend, "reach", told),
         (gpucloud.runs.job, "reach", told),
         (gpucloud.runs.job, "start", told),
         (gpucloud.runs.job, "Follower", Over),
@@ -158,6 +165,11 @@ def guarded(target: Target) -> BootState:
 
 def told(*_: object, **__: object) -> None:
     """In place of what is said to a box over ssh."""
+
+
+def ended(_: Target) -> list[JobState]:
+    """In place of asking for the jobs of a node: that of its run has ended."""
+    return [JobState(id=RUN, running=False, exit_code=0)]
 
 
 class Over:

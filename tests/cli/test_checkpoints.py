@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ def s3(cli: Shell) -> Any:
 
 def keys(s3: Any) -> list[str]:
     return [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())]
+
+
+def is_there(s3: Any, key: str) -> bool:
+    return key in keys(s3)
 
 
 def box_folder(cli: Shell) -> Path:
@@ -61,12 +66,13 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
 def test_each_newer_checkpoint_allows_further_losses(cli: Shell, s3: Any) -> None:
     """Three lost boxes in a row end a run, unless each has left a checkpoint."""
     script = "echo step >>kept/steps; echo begun; sleep 60"
-    process = cli.start(*RUN, "--spot", "--restarts", "4", "--ttl", "1h", "--", "sh", "-c", script)
+    how = ("--spot", "--restarts", "4", "--ttl", "1h", "--checkpoint-every", "1s")
+    process = cli.start(*RUN, *how, "--", "sh", "-c", script)
     assert process.stdout is not None
-    for _ in range(4):
+    for attempt in range(1, 5):
         assert process.stdout.readline() == "begun\n"
-        cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=5)
-        until(lambda: cli.billed() == [], "the end of the box")
+        until(partial(is_there, s3, f"team/r1/attempts/{attempt}/latest.json"), "a checkpoint")
+        cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
     assert process.stdout.readline() == "begun\n"
     process.terminate()
     assert process.wait(timeout=120) == 143

@@ -283,12 +283,15 @@ def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_elsewhere_wh
 def test_a_command_that_exits_with_75_is_run_again_on_another_box(cli: Shell) -> None:
     """As often as the run may be restarted; without, and after that, it is an exit code as any other."""
     script = 'echo "$GPUCLOUD_RESTARTS"; exit 75'
-    ran = cli(*RUN, "--restarts", "1", "--fetch", "missing", "--", "sh", "-c", script)
+    limits = ("--restarts", "1", "--ttl", "2h", "--budget", "5", "--run-id", "r")
+    ran = cli(*RUN, *limits, "--fetch", "missing", "--", "sh", "-c", script)
     assert (ran.code, ran.out) == (75, "0\n1\n")
     assert "the command asked for a restart" in ran.err
     assert ran.err.count("was not fetched") == 1, "only from the last box"
     assert states(cli) == ["deleted", "deleted"]
     assert cli.sandbox.status()["billing"] == []
+    end = cli("runs", "show", "r", "--json").json["run"]["expires_at"]
+    assert cli.boxes("--all")[1]["expires_at"] <= end, "the second box does not outlive the run"
 
 
 def test_a_spot_box_that_is_taken_back_while_it_boots_is_told_apart_too(cli: Shell) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from gpucloud.errors import PriceError
-from gpucloud.journal.runs import Attempt, AttemptPlace, Loss, Work
+from gpucloud.journal.lifecycle import BoxState, EndedBy
+from gpucloud.journal.runs import Attempt, AttemptPlace, Loss, RunState, Work
 from gpucloud.runs.rules import (
     DeadlinePassedError,
     FruitlessError,
@@ -17,10 +19,12 @@ from gpucloud.runs.rules import (
     Stop,
     after_loss,
     avoided,
-    budget_left,
+    fate_of,
     job_environment,
+    spec_left,
 )
-from tests.builders import START
+from gpucloud.spec.file import load_spec
+from tests.builders import START, a_box
 from tests.planning.test_plan import a_candidate
 
 LOSSES = {
@@ -167,13 +171,68 @@ def test_a_place_comes_back_after_an_hour_and_once_the_others_had_no_capacity() 
     assert avoided(refused, START).without([here, there]) == [here, there]
 
 
-def test_what_is_left_of_a_budget_is_what_the_next_attempt_may_cost() -> None:
-    assert budget_left(Decimal(5), Decimal("1.25")) == Decimal("3.75")
-    with pytest.raises(PriceError, match="has cost 5 USD"):
-        budget_left(Decimal(5), Decimal(5))
+def test_the_next_attempt_has_what_is_left_of_time_and_budget_and_the_same_limit_of_price() -> None:
+    spec = load_spec(None, {"gpu": "T4", "ttl": "6h", "budget": "5", "max_price": "0.40"})
+    now = START + timedelta(hours=4, seconds=30, microseconds=1)
+    left = spec_left(spec, START + timedelta(hours=6), Decimal("1.25"), now)
+    assert (left.ttl, left.budget) == (timedelta(hours=1, minutes=59, seconds=29), Decimal("3.75"))
+    assert left.max_price == spec.max_price
+    endless = load_spec(None, {"gpu": "T4", "ttl": "none"})
+    assert spec_left(endless, None, Decimal(9), now) == endless
+
+
+def test_a_run_whose_budget_is_spent_gets_no_other_box() -> None:
+    spec = load_spec(None, {"gpu": "T4", "budget": "5"})
+    with pytest.raises(PriceError, match="has cost 5 USD") as refused:
+        spec_left(spec, None, Decimal(5), START)
+    assert refused.value.exit_code == 7
 
 
 def test_a_command_is_told_its_run_and_its_restarts() -> None:
     under_way = Attempt(box="b", at=START)
     told = job_environment("r-1", (*attempts("ic"), under_way))
     assert told == {"GPUCLOUD_RUN_ID": "r-1", "GPUCLOUD_RESTARTS": "2"}
+
+
+ENDED = START + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("box", "fate", "sentence"),
+    [
+        ({"state": "interrupted", "ended_by": "cloud"}, Loss.INTERRUPTION, "its cloud took it back"),
+        ({"state": "deleted", "ended_by": "cloud"}, Loss.INTERRUPTION, "and somebody has cleared it away"),
+        (
+            {"state": "interrupted", "ended_by": "cloud", "attended": True},
+            Loss.INTERRUPTION,
+            "while it booted",
+        ),
+        ({"state": "provisioning", "attended": True}, Loss.LAUNCH, "who launched it has died"),
+        ({"state": "ready", "attended": True}, Loss.LAUNCH, "before the command began"),
+        ({"state": "deleted", "attended": True}, Loss.LAUNCH, "and somebody has cleared it away"),
+        ({"state": "failed"}, Loss.LAUNCH, "or nothing of it was there"),
+        ({"state": "deleting", "ended_by": "ttl"}, "deadline", "its guard ended it at the deadline"),
+        ({"state": "deleted", "expires_at": ENDED}, "deadline", "or a settlement did"),
+        ({"state": "deleting", "ended_by": "itself"}, "box_lost", "idle, or switched off from inside"),
+        ({"state": "deleted"}, "cancelled", "a user deleted it"),
+        ({"state": "stopped"}, None, "a user stopped it, and may start it again"),
+        ({"state": "starting"}, None, "or is about to"),
+    ],
+)
+def test_the_fate_of_an_attempt_follows_from_the_end_of_its_box(
+    box: dict[str, Any], fate: Loss | str | None, sentence: str
+) -> None:
+    states = {
+        "state": BoxState(box["state"]),
+        "ended_at": ENDED if box["state"] in {"deleted", "failed"} else None,
+    }
+    ended_by = EndedBy(box["ended_by"]) if "ended_by" in box else None
+    found = fate_of(a_box(**{**box, **states, "ended_by": ended_by}))
+    if isinstance(fate, str) and not isinstance(fate, Loss):
+        assert found is not None, sentence
+        assert found.ended is not None, sentence
+        assert found.ended.failure is not None, sentence
+        assert found.ended.failure.error_class == fate, sentence
+        assert (found.ended.state is RunState.CANCELLED) == (fate == "cancelled"), sentence
+    else:
+        assert (found and found.loss) == fate, sentence

@@ -196,7 +196,8 @@ def _run(row: sqlite3.Row) -> Run:
     values = _held(row)
     facts = read_run_facts(json.loads(values.pop("facts")))
     values |= {each.name: getattr(facts, each.name) for each in fields(facts)}
-    return Run(**{**values, "state": RunState(values["state"])})
+    values["state"] = RunState(values["state"])
+    return Run(**values)
 
 
 def _held(row: sqlite3.Row) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""One look after everything of an owner: settle what is owed, then tend each run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpucloud.api.results import Tending
+from gpucloud.api.running import Attempts, wanted_of_run
+from gpucloud.errors import UsageError
+from gpucloud.inventory.reconcile import refresh_all, settle
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box, Run
+from gpucloud.journal.runs import RUNS_OVER
+from gpucloud.runs.tend import NotHereError, Tended, Tender, end_boxes
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud.spec.file import load_spec
+
+if TYPE_CHECKING:
+    from gpucloud.api.client import Client
+
+SETTLE_S = 60.0
+"""How long to wait until what is owed is settled; the next look goes on with the rest."""
+
+
+def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tending:
+    """See :meth:`gpucloud.Client.tend`."""
+    boxes = context.journal.boxes(owner=context.owner)
+    troubles = refresh_all(context, [box for box in boxes if box.state is BoxState.READY])
+    troubles += settle(context, budget_s=SETTLE_S)
+    with isolated(troubles, "boxes of runs that are over"):
+        end_boxes(
+            context, [box for box in context.journal.boxes(owner=context.owner) if _is_left(context, box)]
+        )
+    buyer = _Buyer(client, context, variables)
+    done: list[Tended] = []
+    for run in context.journal.runs(owner=context.owner):
+        with isolated(troubles, f"run {run.run_id!r}"):
+            done.append(Tender(context, buyer.buy).tend(run))
+    return Tending(runs=tuple(done), troubles=tuple(troubles))
+
+
+@dataclass(frozen=True, slots=True)
+class _Buyer:
+    """Buys boxes for runs that were begun by other processes."""
+
+    client: Client
+    context: Context
+    variables: Mapping[str, str]
+
+    def buy(self, run: Run) -> Box:
+        """A box for the next attempt of a run.
+
+        Raises:
+            NotHereError: a variable or a file of the run is missing here.
+            GpucloudError: as :meth:`Attempts.buy`.
+        """
+        try:
+            wanted = wanted_of_run(
+                load_spec(None, dict(run.work.spec)),
+                self.variables,
+                run.run_id,
+                accept_snapshot_price=run.work.accept_snapshot_price,
+            )
+        except UsageError as error:
+            raise NotHereError(run.run_id, error) from error
+        return Attempts(self.client, self.context, wanted).buy(run)
+
+
+def _is_left(context: Context, box: Box) -> bool:
+    """Whether a box was left by a process that died after it had written the end of its run."""
+    if box.run_id is None or box.state is not BoxState.READY or not context.may_take(box.lease):
+        return False
+    runs = context.journal.runs_named(context.owner, box.run_id)
+    return any(
+        run.state in RUNS_OVER and run.detached and box.id in {each.box for each in run.attempts}
+        for run in runs
+    )

@@ -1,0 +1,80 @@
+"""``gpucloud tend``: one look after everything, or one again and again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.context import App
+from gpucloud.cli.output import counted
+from gpucloud.cli.palette import Role
+from gpucloud.costs.amounts import time
+from gpucloud.errors import OwedError, UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.api.results import Tending
+    from gpucloud.cli.documents import TendDocument
+
+LEAST = timedelta(seconds=10)
+
+
+def tend(
+    app: App,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", help="Look again and again, with this pause: 60s, 5m.", metavar="TIME"),
+    ] = None,
+) -> int:
+    """Settle what is owed, restart detached runs that lost their box, end what has ended or is overdue.
+
+    One look, then exit, for cron, a timer or a CI schedule; several at the same time do nothing twice. A run
+    is restarted within its --restarts, deadline, --max-price and budget. Exit code: 8 if something may still
+    be billed, else that of the first thing that could not be done; the next look goes on with it. With
+    --every, until a signal.
+    """
+    pause = None if every is None else time("--every", every)
+    if pause is not None and pause < LEAST:
+        raise UsageError(f"--every: {every!r} is too often; allowed: {LEAST.seconds}s or more")
+    with app.working(quiet=pause is not None) as (client, _):
+        if pause is None:
+            done = client.tend()
+            _tell(app, done)
+            return _code(done)
+        for each in client.keep_tending(every=pause):
+            _tell(app, each, again=True)
+    return 0
+
+
+def _code(done: Tending) -> int:
+    """That of what is owed, else that of the first thing that could not be done."""
+    codes = [trouble.exit_code for trouble in done.troubles]
+    return OwedError.exit_code if OwedError.exit_code in codes else next(iter(codes), 0)
+
+
+def _tell(app: App, done: Tending, *, again: bool = False) -> None:
+    """Writes what was done; of a look among many, only what is news."""
+    if app.output.json and again:
+        app.output.record("tend", _document(done))
+    elif app.output.json:
+        app.output.document("tend", _document(done))
+    for each in done.runs:
+        if not again or each.did != "left":
+            app.output.say(f"{each.run_id}: {each.did}: {each.message}")
+    for trouble in done.troubles:
+        app.output.say(f"{trouble.message}{f' ({trouble.hint})' if trouble.hint else ''}", role=Role.ERROR)
+    if not again:
+        app.output.say(f"{counted(len(done.runs), 'run')} tended.")
+
+
+def _document(done: Tending) -> TendDocument:
+    return {
+        "runs": [
+            {"run_id": each.run_id, "did": str(each.did), "message": each.message} for each in done.runs
+        ],
+        "troubles": [
+            {"message": each.message, "hint": each.hint, "owed_command": each.owed_command}
+            for each in done.troubles
+        ],
+    }

@@ -1,0 +1,87 @@
+"""A run that goes on without the process that began it: its command is a job on its box.
+
+Nothing on the box or in a cloud restarts it: only whoever tends it does (:mod:`gpucloud.runs.tend`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.launch import abandon
+from gpucloud.journal.events import RunDetached, Seen
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box, Run
+from gpucloud.journal.runs import Work
+from gpucloud.runs.rules import job_environment
+from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import Target, forget
+from gpucloud.ssh.environment import LOAD
+from gpucloud.ssh.job import script_of, start
+from gpucloud.ssh.keys import key_folder
+
+KILL_AFTER = "--kill-after=10"
+Fetch = tuple[tuple[str, str], ...]
+
+
+def first_node(context: Context, box: Box) -> Target:
+    """How to reach the node on which the command of a run is."""
+    assert context.state is not None  # noqa: S101  (who works on runs has a state folder)
+    return targets(box, key_folder(context.state, box.id), context.proxy_command)[0]
+
+
+def begin_job(context: Context, run: Run, box: Box) -> None:
+    """Starts the command of a run on its box, and leaves both to whoever tends the run.
+
+    Until its command has begun, the box is the remains of a launch, which the next command deletes.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        run: the run, which this process holds.
+        box: the box of its attempt, which this process holds; a failure deletes it.
+    """
+    context.tell("job", "starting the command")
+    try:
+        script = script_of(_timed(run.work), job_environment(run.run_id, run.attempts))
+        context.tasks.run(partial(start, first_node(context, box), LOAD.encode() + b"\n" + script))
+        context.journal.held_run(run)
+        context.journal.write(box, Seen(facts=Facts(attended=False)))
+        if not run.detached:
+            context.journal.write(run, RunDetached())
+    except BaseException as error:
+        assert context.state is not None  # noqa: S101  (who buys has a state folder)
+        abandon(context, box, error, ends_as=BoxState.DELETED)
+        forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
+        raise
+    context.journal.release(box)
+
+
+def _timed(work: Work) -> tuple[str, ...] | str:
+    """The command, ended by timeout(1) when its time is over: nobody here waits for it."""
+    if work.timeout_s is None:
+        return work.command
+    command = ("bash", "-c", work.command) if isinstance(work.command, str) else work.command
+    return ("timeout", KILL_AFTER, f"{work.timeout_s:.0f}", *command)
+
+
+def from_anywhere(spec: Spec, fetch: Sequence[tuple[str, str]], folder: str) -> tuple[Spec, Fetch]:
+    """A spec, and files to copy back, whose local paths any process of this machine finds.
+
+    Args:
+        spec: the spec of the user.
+        fetch: what to copy back: (path on the box, path here).
+        folder: the folder in which local paths are.
+    """
+    sync = [_join(folder, item) for item in spec.sync]
+    return (
+        spec.replaced(sync=sync) if sync else spec,
+        tuple((source, _join(folder, local)) for source, local in fetch),
+    )
+
+
+def _join(folder: str, path: str) -> str:
+    return os.path.join(folder, path)  # noqa: PTH118  (a trailing slash means something to rsync)

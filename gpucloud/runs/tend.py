@@ -1,0 +1,255 @@
+"""One look after a detached run: its command goes on, has ended, or was lost with its box.
+
+What is found needs no lease. What is done about it is done by the process that takes the run's lease, if
+nobody has written of the run meanwhile: of two that look at the same time, one acts. One that dies in between
+leaves what the next one finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from gpucloud.boxes.ingress import reach
+from gpucloud.boxes.kept_logs import keep_logs
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.inventory.down import end_all, merged
+from gpucloud.inventory.reconcile import refresh
+from gpucloud.journal.errors import JournalError, RunTakenError
+from gpucloud.journal.events import RunEnded
+from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.journal.records import Box, Run
+from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
+from gpucloud.journal.store import DESERTED
+from gpucloud.runs.detached import begin_job, first_node
+from gpucloud.runs.record import failed, loss_of, write_loss
+from gpucloud.runs.rules import (
+    ASKS_FOR_RESTART,
+    DEADLINE_PASSED,
+    Fate,
+    Restart,
+    fate_of,
+    is_in_time,
+    may_restart,
+)
+from gpucloud.runtime.context import Context
+from gpucloud.ssh.files import NotCopiedError, rsync_down
+from gpucloud.ssh.job import RUN, jobs
+
+FETCH_S = 3600.0
+"""How long copying the files of a run may take."""
+
+
+class NotHereError(UsageError):
+    """A run cannot be restarted from this machine, which lacks something of it."""
+
+    def __init__(self, run_id: str, cause: UsageError) -> None:
+        super().__init__(
+            f"run {run_id!r} cannot be restarted from here: {cause.message}",
+            hint="tend it where its files are, with the variables that its --env names",
+        )
+
+
+class Did(StrEnum):
+    """What was done for a run."""
+
+    LEFT = "left"  # nothing was to be done, or may be done yet
+    LOST = "lost"  # the loss of its box was written down; another attempt is due later
+    RESTARTED = "restarted"
+    ENDED = "ended"  # it is over now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tended:
+    """What was done for a run, and why, in words."""
+
+    run_id: str
+    did: Did
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The command of a run has ended by itself."""
+
+    code: int
+
+
+Finding = Exited | Fate | None
+"""What happened to the attempt under way; ``None``: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tender:
+    """Looks after runs. ``buy`` returns a box for a run, both of which this process then holds."""
+
+    context: Context
+    buy: Callable[[Run], Box]
+
+    def tend(self, run: Run) -> Tended:
+        """Looks after one run that is not over.
+
+        Raises:
+            GpucloudError: a cloud or the box did not answer, or something is owed; the next look goes on.
+        """
+        context = self.context
+        if not context.may_take(run.lease):
+            return _left(run, "another process works on it")
+        finding = self._find(run)
+        if finding is None and not self._is_due(run):
+            return _left(run, f"it is {run.state}")
+        taken = context.take_run(run)
+        if taken is None or taken.number != run.number + 1:
+            if taken is not None:
+                context.journal.release(taken)
+            return _left(run, "another process works on it")
+        try:
+            done = self._write(taken, finding)
+            now = context.journal.held_run(taken)
+            self._end_boxes(now)
+            return self._restart(now) if self._is_due(now) else done
+        finally:
+            context.journal.release(taken)
+
+    def _is_due(self, run: Run) -> bool:
+        """Whether the next attempt of a run that waits for one is to be made now."""
+        return run.restart_at is not None and run.restart_at <= self.context.clock()
+
+    # --- what happened
+
+    def _find(self, run: Run) -> Finding:
+        if not run.detached:
+            return Fate(ended=RunEnded(state=RunState.FAILED, failure=DESERTED))
+        if run.state is not RunState.RUNNING or run.box is None:
+            return None if is_in_time(run.expires_at, self.context.clock()) else DEADLINE_PASSED
+        box = self.context.journal.box(run.box)
+        if box.state not in OVER:
+            if not self.context.may_take(box.lease):
+                return None
+            box = refresh(self.context, box)
+        if box.state is BoxState.READY and not box.attended:
+            return self._exit_code(run, box)
+        return fate_of(box)
+
+    def _exit_code(self, run: Run, box: Box) -> Finding:
+        """The end of the command; ``None`` while it runs.
+
+        Raises:
+            ConnectionFailedError: the box does not answer.
+        """
+        node = first_node(self.context, box)
+        reach(self.context, box, node)
+        found = {job.id: job for job in self.context.tasks.run(partial(jobs, node))}.get(RUN)
+        if found is None or (found.exit_code is None and not found.running):
+            text = "the command ended without an exit code: its box was restarted, or ran out of memory"
+            failure = Failure(error_class="job_lost", message=text)
+            return Fate(ended=RunEnded(state=RunState.FAILED, failure=failure))
+        if found.running or found.exit_code is None:
+            return None
+        asks = found.exit_code == ASKS_FOR_RESTART
+        if asks and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
+            return Fate(loss=Loss.REQUEST, message="the command asked for a restart")
+        return Exited(found.exit_code)
+
+    # --- what is done about it
+
+    def _write(self, run: Run, finding: Finding) -> Tended:
+        """Writes down what happened, before anything is ended or bought."""
+        match finding:
+            case None:
+                return _left(run, f"it is {run.state}")
+            case Exited(code=code):
+                self._bring_back(run)
+                self.context.journal.write(run, RunEnded(state=RunState.ENDED, exit_code=code))
+                return _ended(run, f"its command ended with exit code {code}")
+            case Fate(loss=None, ended=ended):
+                assert ended is not None  # noqa: S101  (it has one of both)
+                self.context.journal.write(run, ended)
+                return _ended(run, ended.failure.message if ended.failure else str(ended.state))
+            case Fate(loss=Loss() as loss, message=message):
+                return self._write_loss(run, loss, message)
+            case _:
+                raise AssertionError(finding)
+
+    def _write_loss(self, run: Run, loss: Loss, message: str) -> Tended:
+        step = write_loss(self.context, run, loss, message)
+        if isinstance(step, Restart):
+            return Tended(run_id=run.run_id, did=Did.LOST, message=message)
+        if step.error is not None:
+            self.context.journal.write(run, failed(step.error))
+            return _ended(run, step.error.message)
+        failure = Failure(error_class=str(loss), message=message)
+        self.context.journal.write(run, RunEnded(state=RunState.FAILED, failure=failure))
+        return _ended(run, message)
+
+    def _bring_back(self, run: Run) -> None:
+        """Copies the files of a run, and the end of its log; what cannot be copied is told."""
+        assert run.box is not None  # noqa: S101  (its command has run there)
+        node = first_node(self.context, self.context.journal.box(run.box))
+        for source, destination in run.work.fetch:
+            try:
+                self.context.tasks.run(partial(rsync_down, node, source, destination), FETCH_S)
+            except NotCopiedError as error:
+                self.context.warn("fetch", f"{source!r} was not fetched: {error.message}")
+        keep_logs(self.context, [node])
+
+    def _end_boxes(self, run: Run) -> None:
+        """Ends the boxes of a run that it has no use for.
+
+        Raises:
+            OwedError: something may still be billed.
+        """
+        ids = {each.box for each in run.attempts if each.box and (each.loss or run.state in RUNS_OVER)}
+        end_boxes(self.context, self.context.journal.known(ids))
+
+    def _restart(self, run: Run) -> Tended:
+        """Makes another attempt."""
+        try:
+            box = self.buy(run)
+            begin_job(self.context, self.context.journal.held_run(run), box)
+        except GpucloudError as error:
+            loss = loss_of(error)
+            now = self.context.journal.held_run(run)
+            if loss is not None:
+                return self._write_loss(now, loss, error.message)
+            if not _lasts(error):
+                raise
+            self.context.journal.write(now, failed(error))
+            return _ended(run, error.message)
+        return Tended(run_id=run.run_id, did=Did.RESTARTED, message=f"on {box.name}")
+
+
+def end_boxes(context: Context, boxes: list[Box]) -> None:
+    """Ends those of some boxes that live.
+
+    Raises:
+        OwedError: something may still be billed.
+    """
+    living = [box for box in boxes if box.state not in OVER]
+    troubles: list[GpucloudError] = []
+    if living:
+        end_all(context, living, troubles)
+    owed = merged(troubles)
+    if owed is not None:
+        raise owed
+
+
+def _lasts(error: GpucloudError) -> bool:
+    """Whether another attempt would fail in the same way; else the next look tries again."""
+    if isinstance(error, CloudError):
+        return error.error_class in {ErrorClass.PRICE, ErrorClass.UNSUPPORTED, ErrorClass.BAD_PARAM}
+    return isinstance(error, _LASTING) and not isinstance(error, _PASSING)
+
+
+_LASTING = (NoOfferError, PriceError, UsageError)
+_PASSING = (JournalError, RunTakenError, NotHereError)
+
+
+def _left(run: Run, why: str) -> Tended:
+    return Tended(run_id=run.run_id, did=Did.LEFT, message=why)
+
+
+def _ended(run: Run, why: str) -> Tended:
+    return Tended(run_id=run.run_id, did=Did.ENDED, message=why)

@@ -1,0 +1,156 @@
+"""``run --detach`` and ``tend``: a run outlives its process, and never has two boxes."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_takeover import CONTAINER, may_unshare
+from tests.forked import Forked
+from tests.shell import PROGRAMS, Shell
+from tests.waiting import until
+
+DETACH = ("run", "--detach", "--gpu", "T4", "--cloud", "aws", "--spot", "--run-id", "r", "--restarts", "3")
+LONG_AGO = ("2026-01-01T00:00:00+00:00",)
+FOREVER = ("--", "sh", "-c", "echo begun; sleep 600")
+
+
+def the_run(cli: Shell) -> dict[str, Any]:
+    """The run as its document."""
+    run: dict[str, Any] = cli("runs", "show", "r", "--json").json["run"]
+    return run
+
+
+def tended(cli: Shell) -> tuple[str, str]:
+    """One look: what was done for the run."""
+    looked = cli("tend", "--json")
+    assert looked.code == 0, looked.err
+    [done] = looked.json["runs"]
+    return done["did"], done["message"]
+
+
+def interrupt(cli: Shell) -> None:
+    """The cloud takes the only box back."""
+    [machine] = [each for each in cli.billed() if each["kind"] == "instance"]
+    cli.sandbox.interrupt(machine["id"], notice_s=0)
+
+
+def most_machines_at_once(cli: Shell) -> int:
+    """How many instances ever lived at the same time, by the ledger."""
+    living = most = 0
+    for entry in cli.sandbox.ledger():
+        if entry["kind"] == "instance":
+            living += {"born": 1, "died": -1}.get(entry["event"], 0)
+            most = max(most, living)
+    return most
+
+
+def tended_elsewhere(cli: Shell) -> str:
+    """One look from another container, which sees no process of here: what was done for the run."""
+    unshare = shutil.which("unshare")
+    assert unshare is not None
+    line = (Path(unshare), *CONTAINER, PROGRAMS / "gpucloud", "tend", "--json")
+    looked = cli.run(*line, GPUCLOUD_SANDBOX="1")
+    assert looked.code == 0, looked.err
+    [done] = looked.json["runs"]
+    return str(done["did"])
+
+
+def stopped_in_its_launch(cli: Shell) -> subprocess.Popen[str] | Forked:
+    """A tender that has bought a box for the run, and does not go on: SIGSTOP."""
+    process = cli.start("tend")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "  ssh  " in line:
+            break
+    process.send_signal(signal.SIGSTOP)
+    return process
+
+
+def test_a_detached_run_is_restarted_by_one_of_two_tenders_and_ended_with_its_files(cli: Shell) -> None:
+    """Without a tender nothing is bought; two at once make one box; the last look brings everything back."""
+    script = 'echo "$GPUCLOUD_RESTARTS $WORD" >out; [ "$GPUCLOUD_RESTARTS" = 1 ] || sleep 600; exit 4'
+    line = (*DETACH, "--env", "WORD=one", "--fetch", "out:here/", "--", "sh", "-c", script)
+    begun = cli(*line)
+    assert (begun.code, begun.out) == (0, "r\n"), begun.err
+    assert the_run(cli)["detached"]
+    assert tended(cli) == ("left", "it is running")
+    interrupt(cli)
+    assert cli("list", "--live").code == 0
+    assert cli("sweep", "--yes").code == 0
+    assert (cli.boxes(), cli.billed()) == ([], []), "the remains are gone, and nothing is new"
+    assert cli("tend", "--json").json["troubles"][0]["message"].startswith("run 'r' cannot be restarted"), (
+        "no WORD"
+    )
+    both = [cli.start("tend", WORD="two") for _ in range(2)]
+    assert [cli.finish(each).code for each in both] == [0, 0]
+    run = the_run(cli)
+    assert (run["state"], [each["loss"] for each in run["attempts"]]) == ("running", ["interruption", None])
+    until(lambda: tended(cli)[0] == "ended", "the command to end")
+    run = the_run(cli)
+    assert (run["state"], run["exit_code"]) == ("ended", 4)
+    assert (cli.home / "here" / "out").read_text() == "1 two\n"
+    assert (cli.boxes(), cli.billed()) == ([], [])
+    looked = cli("tend", "--json")
+    assert (looked.json["runs"], looked.json["troubles"]) == ([], [])
+
+
+def test_a_tender_that_is_killed_in_its_launch_leaves_what_the_next_one_ends_before_it_buys(
+    cli: Shell,
+) -> None:
+    assert cli(*DETACH, *FOREVER).code == 0
+    interrupt(cli)
+    killed = stopped_in_its_launch(cli)
+    assert tended(cli) == ("left", "another process works on it"), "it lives: it may go on"
+    killed.kill()
+    cli.finish(killed)
+    assert tended(cli) == ("lost", f"the launch of box {cli.boxes('--all')[-1]['name']!r} was not finished")
+    until(lambda: tended(cli)[0] == "restarted", "the pause after the second loss in a row")
+    assert [each["loss"] for each in the_run(cli)["attempts"]] == ["interruption", "launch", None]
+    assert most_machines_at_once(cli) == 1
+    cancelled = cli("down", "--run-id", "r", "--yes")
+    assert cancelled.code == 0, cancelled.err
+    assert (the_run(cli)["state"], cli("tend", "--json").json["runs"]) == ("cancelled", [])
+    assert cli.sandbox.status()["billing"] == []
+
+
+@pytest.mark.skipif(not may_unshare(), reason="this system gives no namespaces to this user")
+def test_a_tender_that_is_paused_beyond_its_lease_buys_nothing_more_when_it_goes_on(cli: Shell) -> None:
+    """Another one, in another container, has ended its box and begun the next attempt meanwhile."""
+    assert cli(*DETACH, *FOREVER).code == 0
+    interrupt(cli)
+    paused = stopped_in_its_launch(cli)
+    with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db")) as journal, journal:
+        journal.execute("UPDATE boxes SET lease = json_set(lease, '$.beat', ?) WHERE lease <> ''", LONG_AGO)
+        journal.execute("UPDATE runs SET lease = json_set(lease, '$.beat', ?) WHERE lease <> ''", LONG_AGO)
+    assert tended(cli)[1] == "another process works on it", "who can be seen to live is waited for"
+    until(lambda: tended_elsewhere(cli) == "restarted", "the pause after the second loss in a row")
+    machines = [each["id"] for each in cli.billed() if each["kind"] == "instance"]
+    paused.send_signal(signal.SIGCONT)
+    ended = cli.finish(paused)
+    assert "taken over" in ended.err
+    assert [each["id"] for each in cli.billed() if each["kind"] == "instance"] == machines
+    assert len(machines) == most_machines_at_once(cli) == 1
+    assert the_run(cli)["state"] == "running"
+
+
+def test_a_run_whose_process_was_killed_is_not_restarted_and_its_id_is_free(cli: Shell) -> None:
+    """It was not detached: nobody asked that it goes on without its process."""
+    line = ("run", *DETACH[2:], *FOREVER)
+    process = cli.start(*line)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    cli.finish(process)
+    assert the_run(cli)["abandoned"]
+    assert tended(cli) == ("ended", "the process that ran it has ended")
+    assert (the_run(cli)["state"], cli.sandbox.status()["billing"]) == ("failed", [])
+    again = cli("run", *DETACH[2:], "--", "true")
+    assert again.code == 0, again.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,6 @@ def keys(s3: Any) -> list[str]:
     return [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())]
 
 
-def is_there(s3: Any, key: str) -> bool:
-    return key in keys(s3)
-
-
 def box_folder(cli: Shell) -> Path:
     """The home folder of the user of the one box that runs."""
     [machine] = cli.billed()
@@ -57,28 +52,12 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
     out, err = process.communicate(timeout=120)
     assert (process.wait(), out) == (0, f"one\nand what the hook has added\ns3://{BUCKET}/team/r1\n"), err
     assert "of attempt 1: 1 files, 32 bytes" in err
+    [run] = cli("runs", "list", "--all", "--json").json["runs"]
+    assert [each["checkpoint"] for each in run["attempts"]] == ["1", None]
     assert cli.billed() == []
     for file in cli.home.glob("state-sandbox/**/*"):
         secrets = (b"IQoJ", b"ASIA")  # how tokens and keys of sessions begin
         assert not file.is_file() or not any(each in file.read_bytes() for each in secrets), file
-
-
-def test_each_newer_checkpoint_allows_further_losses(cli: Shell, s3: Any) -> None:
-    """Three lost boxes in a row end a run, unless each has left a checkpoint."""
-    script = "echo step >>kept/steps; echo begun; sleep 60"
-    how = ("--spot", "--restarts", "4", "--ttl", "1h", "--checkpoint-every", "1s")
-    process = cli.start(*RUN, *how, "--", "sh", "-c", script)
-    assert process.stdout is not None
-    for attempt in range(1, 5):
-        assert process.stdout.readline() == "begun\n"
-        until(partial(is_there, s3, f"team/r1/attempts/{attempt}/latest.json"), "a checkpoint")
-        cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
-    assert process.stdout.readline() == "begun\n"
-    process.terminate()
-    assert process.wait(timeout=120) == 143
-    [run] = cli("runs", "list", "--all", "--json").json["runs"]
-    assert [each["checkpoint"] for each in run["attempts"]] == ["1", "2", "3", "4", None]
-    assert cli.billed() == []
 
 
 def test_a_box_has_a_lease_on_its_attempt_that_is_renewed_and_may_do_no_more(

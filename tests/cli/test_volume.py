@@ -108,6 +108,7 @@ def test_a_name_is_taken_by_a_box_or_a_volume(cli: Shell) -> None:
     [
         (("--size", "5", "--cloud", "alibaba", "--region", "us-east-1"), "20 to"),
         (("--size", "much", "--near", "T4"), "--size"),
+        (("--size", "1.5", "--near", "T4"), "whole GiB"),
         (("--size", "5"), "--near"),
         (("--size", "5", "--near", "T4", "--keep", "none"), "--keep"),
         (("--size", "5", "--near", "T4", "--keep", "1m"), "at least 1h"),

@@ -52,9 +52,10 @@ def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]
                     )
                 taken.append(volume)
                 found.append(replace(each, volume=volume))
-        # As they are now that they are held.
-        usable_volumes(context.journal, context.owner, spec, context.clock())
-        yield tuple(found)
+        # As they are now that they are held: one may have been attached in between.
+        groups = usable_volumes(context.journal, context.owner, spec, context.clock())
+        usable = {each.volume.id for group in groups for each in group}
+        yield tuple(each for each in found if each.volume.id in usable)
     finally:
         for volume in taken:
             context.journal.release(volume)

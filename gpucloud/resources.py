@@ -218,7 +218,6 @@ class Machine(Resource):
     it is not billed; ``None`` while it is, and where the cloud does not say.
     """
 
-    zone: str
     instance_type: str
     purchase: Purchase
     name: str = ""

@@ -17,14 +17,16 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, Volume
-from gpucloud.journal.lifecycle import OVER, Kind
+from gpucloud.journal.lifecycle import OVER, BoxState, Kind
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.spec.model import Spec
 
 ATTACH_TIMEOUT_S = 120.0
+FREE_S = 2.0
 
 Attached = tuple[UsableVolume, Sequence[str]]
 """A volume that is attached, and the paths at which its machine may show the device."""
@@ -50,9 +52,10 @@ def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]
                     )
                 taken.append(volume)
                 found.append(replace(each, volume=volume))
-        # As they are now that they are held.
-        usable_volumes(context.journal, context.owner, spec, context.clock())
-        yield tuple(found)
+        # As they are now that they are held: one may have been attached in between.
+        groups = usable_volumes(context.journal, context.owner, spec, context.clock())
+        usable = {each.volume.id for group in groups for each in group}
+        yield tuple(each for each in found if each.volume.id in usable)
     finally:
         for volume in taken:
             context.journal.release(volume)
@@ -105,7 +108,7 @@ def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> l
 
 def free_unused(context: Context) -> None:
     """Notes which volumes no living box holds any more: each is kept from the end of its box on."""
-    held = [each for each in _volumes(context) if each.volume is not None and each.volume.holder]
+    held = [each for each in _volumes(context) if each.is_in_use and each.state is BoxState.READY]
     holders = {box.id: box for box in context.journal.known({known(each).holder for each in held})}
     for volume in held:
         holder = holders.get(known(volume).holder)
@@ -124,10 +127,15 @@ def _free(context: Context, volume: Box, used_at: datetime) -> None:
         free = replace(known(taken), holder="", used_at=used_at)
         context.journal.write(taken, Extended(expires_at=end))
         context.journal.write(taken, Seen(facts=Facts(volume=free)))
-        cloud = context.clouds.usable(taken.cloud)
-        _move_tag(context, cloud, context.journal.held(taken), disk_of(context, taken))
-    except CloudError as error:
-        context.warn("volume", f"The deadline of volume {volume.name} is not in its tags: {error.message}")
+        with context.tasks.within(FREE_S):  # other clouds are not held up by one that does not answer
+            _move_tag(
+                context,
+                context.clouds.usable(taken.cloud),
+                context.journal.held(taken),
+                disk_of(context, taken),
+            )
+    except (CloudError, TimedOutError) as error:
+        context.warn("volume", f"The deadline of volume {volume.name} is not in its tags: {error}")
     finally:
         context.journal.release(taken)
 

@@ -285,16 +285,25 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
     Raises:
         OwedError: something is left and cannot be deleted.
     """
+    if note_left(context, box, candidate.cloud, candidate.region):
+        end_machines(context, box, budget_s=TAKE_DOWN_S)
+
+
+def note_left(context: Context, box: Box, cloud_name: str, region: str) -> bool:
+    """Journals what a refused creation has made all the same; False if the cloud cannot be read.
+
+    What is not found now is looked for again when the box is taken down.
+    """
     try:
-        cloud = context.clouds.usable(candidate.cloud)
-        search = Search(box=box.id, regions=(candidate.region,))
+        cloud = context.clouds.usable(cloud_name)
+        search = Search(box=box.id, regions=(region,))
         found: SearchResult = context.tasks.run(lambda: cloud.find(search))
     except (CloudError, TimedOutError):
-        return  # a cloud that cannot be read now is read again when the box is taken down
+        return False
     for resource in found.resources:
         if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
             context.journal.write(box, Made(resource=named(resource.ref)))
-    end_machines(context, box, budget_s=TAKE_DOWN_S)
+    return True
 
 
 def check_name(context: Context, name: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from gpucloud.boxes.creation import create, prepare
-from gpucloud.boxes.launch import abandon, check_name
+from gpucloud.boxes.launch import abandon, check_name, note_left
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
+from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Volume, Wanted
 from gpucloud.journal.lifecycle import BoxState, Kind, new_id
@@ -59,6 +61,9 @@ def create_volume(context: Context, plan: VolumePlan) -> Box:
         with about(box=volume.id):
             _buy(context, volume, cloud, order, plan)
     except BaseException as error:
+        if isinstance(error, CloudError):
+            with suppress(GpucloudError):  # a journal that cannot be written is handled below
+                note_left(context, volume, cloud.name, order.region)
         abandon(context, volume, error)
         raise
     context.journal.release(volume)

@@ -58,7 +58,7 @@ def create(
     It is billed until it is deleted: by `volume delete`, or after --keep without use. A box can use it only
     in its zone.
     """
-    kept, gib = time("--keep", keep), int(size_of("--size", size))
+    kept, gib = time("--keep", keep), _whole_gib(size)
     with app.working() as (client, timeline):
         volume = client.create_volume(
             name,
@@ -113,6 +113,13 @@ def show(app: App, name: Name) -> None:
     ):
         if text:
             app.output.line(f"{label:<10}  {text}")
+
+
+def _whole_gib(text: str) -> int:
+    size = size_of("--size", text)
+    if size != int(size):
+        raise UsageError(f"--size: {text!r} is not allowed; allowed: whole GiB, such as 500 or 1TB")
+    return int(size)
 
 
 def delete(app: App, name: Name, yes: Yes = False) -> None:

@@ -255,6 +255,10 @@ class Box:
         """Where a path of the box is on this machine."""
         return self._disk.paths.path(path)
 
+    def text(self, text: str) -> str:
+        """Shell text with the paths of the box replaced."""
+        return self._disk.paths.text(text)
+
     @property
     def mounts(self) -> Mounts:
         """Where volumes are mounted."""

@@ -94,6 +94,10 @@ class Playing(Protocol):
         """Where a path of the box is on this machine."""
         ...
 
+    def text(self, text: str) -> str:
+        """Shell text with the paths of the box replaced."""
+        ...
+
     @property
     def mounts(self) -> boxes_volumes.Mounts:
         """Where volumes are mounted."""
@@ -392,6 +396,13 @@ def _wall(box: Playing, arguments: Sequence[str]) -> Result:
     return 0, ""
 
 
+def _own_paths(box: Playing, arguments: Sequence[str]) -> Result:
+    """Replaces the paths of the box in a script."""
+    file = Path(arguments[0])
+    file.write_text(box.text(file.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0, ""
+
+
 def _nothing(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
     return 0, ""
 
@@ -414,6 +425,7 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "mountpoint": _mountpoint,
     "nvidia-ctk": _nvidia_ctk,
     "nvidia-smi": _nvidia_smi,
+    "own-paths": _own_paths,
     "poweroff": _poweroff,
     "python3": _python3,
     "reboot": _reboot,

@@ -23,6 +23,7 @@ ASKING = frozenset(
         "modprobe",
         "mount",
         "mountpoint",
+        "own-paths",
         "poweroff",
         "reboot",
         "rmmod",
@@ -81,6 +82,12 @@ done
 exec "$@"
 """
 
+_BASH = """#!{bash}
+# Runs the command. The paths in the script of a job are the box's own.
+case "$*" in .gpucloud/jobs/*/script) "{shims}/own-paths" "$PWD/$1" ;; esac
+exec {bash} "$@"
+"""
+
 _RUNUSER = """#!{bash}
 # Runs the command with that user's home folder; it belongs to the caller like everything in the box.
 user=root command=()
@@ -111,6 +118,7 @@ def install(shims: Path, *, bash: str, port: int, token: str, driver: bool) -> N
     for name, pattern in SELECTED.items():
         scripts[f"asking/{name}"] = ask
         scripts[name] = _SELECT.format(bash=bash, pattern=pattern, ask=asking, shims=shims)
+    scripts["bash"] = _BASH.format(bash=bash, shims=shims)
     scripts["sudo"] = _SUDO.format(bash=bash, shims=shims)
     scripts["runuser"] = scripts["su"] = _RUNUSER.format(bash=bash)
     for name, text in scripts.items():

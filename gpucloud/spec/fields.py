@@ -384,8 +384,8 @@ _OF_THE_SYSTEM = re.compile(r"/(bin|boot|dev|etc|home|lib|opt|proc|root|run|sbin
 
 def volumes(value: object) -> tuple[str, ...]:
     """Reads ``NAME:/PATH``, ``NAME,OTHER:/PATH``, or a mapping with ``name`` and ``path``."""
-    texts = [_volume_text(each) for each in ([value] if isinstance(value, Mapping) else _listed(value))]
-    mounts = [mount(text) for text in texts]
+    each_given: list[object] = [value] if isinstance(value, Mapping) else _listed(value)
+    mounts = [mount(_volume_text(given)) for given in each_given]
     paths = [each.path for each in mounts]
     names = [name for each in mounts for name in each.names]
     for what, words in (("path", paths), ("volume", names)):
@@ -413,9 +413,9 @@ def mount(text: str) -> Mount:
 def _volume_text(value: object) -> str:
     if not isinstance(value, Mapping):
         return _scalar(value, _VOLUME_FORM)
-    fields = cast("Mapping[str, object]", value)
-    if fields.keys() != {"name", "path"}:
-        raise ValueError(f"{shown(value)} is not a volume; allowed: a name and a path")
+    fields = dict(cast("Mapping[str, object]", value))
+    if set(fields) != {"name", "path"}:
+        raise ValueError(f"{shown(fields)} is not a volume; allowed: a name and a path")
     names = ",".join(_scalar(each, "a name") for each in _listed(fields["name"]))
     return f"{names}:{_scalar(fields['path'], 'a path')}"
 

@@ -61,7 +61,10 @@ def mount(node: Target, path: str, *, label: str, devices: Sequence[str], may_fo
     done = run(node, ["sudo", "-n", "sh", "-c", MOUNT, "sh", *words], timeout_s=MOUNT_TIMEOUT_S)
     if done.code:
         said = done.err.decode(errors="replace").strip()
-        raise NotMountedError(f"{node.alias}: cannot mount {path}: {_WHY.get(done.code, said or done.code)}")
+        raise NotMountedError(
+            f"{node.alias}: cannot mount {path}: {_WHY.get(done.code, said or done.code)}",
+            hint="the volume stays as it is; look at it: gpucloud volume list",
+        )
 
 
 _WHY = {

@@ -15,8 +15,9 @@ from gpucloud.boxes.teardown import TIDY_S, take_down
 from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.errors import ErrorClass, OwedError
 from gpucloud.journal.errors import StaleWriterError
-from gpucloud.journal.events import StateChanged
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.journal.events import Hashed, Intended, StateChanged
+from gpucloud.journal.facts import Facts, Volume
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Kind
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, ResourceKind
 from tests.bench import Bench
@@ -140,3 +141,57 @@ def test_without_the_journal_and_without_time_a_box_is_owed(bench: Bench) -> Non
     box = launched(bench)
     with pytest.raises(OwedError, match="no time is left"):
         end_unrecorded(bench.context(), box, budget_s=0)
+
+
+def a_volume(bench: Bench) -> Box:
+    """A volume whose create call has no answer."""
+    context = bench.context()
+    volume = context.journal.plan_box(
+        id="v-1",
+        name="data",
+        owner=context.owner,
+        run_id=None,
+        op="op-v",
+        expires_at=None,
+        facts=Facts(volume=Volume(keep_s=60)),
+        lease=context.lease(),
+        kind=Kind.VOLUME,
+    )
+    intended = Intended(
+        intent="op-v.1",
+        op="op-v",
+        cloud="aws",
+        account=context.clouds["aws"].account(),
+        region="us-east-1",
+        zone="use1-az4",
+        token="t",
+        name="n",
+        facts=Facts(),
+    )
+    context.journal.write(volume, intended)
+    context.journal.write(volume, Hashed(intent="op-v.1", request_hash="h"))
+    return volume
+
+
+def test_a_volume_that_may_have_been_made_is_owed_until_it_would_be_shown(bench: Bench) -> None:
+    volume = a_volume(bench)
+    with pytest.raises(OwedError, match="volume 'data' may still be billed") as owed:
+        take_down(bench.context(), volume, once=True)
+    assert [each["kind"] for each in owed.value.left] == ["disk"]
+    assert owed.value.owed_command == "gpucloud volume delete data --yes"
+    bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
+    assert take_down(bench.context(), volume).state is BoxState.DELETED
+
+
+def test_a_volume_that_was_made_is_found_by_its_tags_and_deleted(bench: Bench) -> None:
+    launched(bench)
+    cloud = bench.providers[0].cloud
+    [disk] = [item for item in cloud.items.values() if item.ref.kind is ResourceKind.DISK]
+    volume = a_volume(bench)
+    disk.tags |= {"gpucloud:box": "v-1", "gpucloud:volume": "data", "gpucloud:retain": "true"}
+    disk.parent = None  # it stands for itself
+    take_down(bench.context(), volume, budget_s=600)
+    rows = bench.context().journal.resources("v-1", present=False)
+    assert [row.ref for row in rows] == [disk.ref]
+    assert "disk" not in bench.billed()
+    assert bench.machines() == 1

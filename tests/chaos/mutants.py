@@ -103,6 +103,28 @@ MUTANTS = (
         "if rule.next is not Next.AGAIN or self.monotonic()",
         "if self.monotonic()",
     ),
+    # --- volumes
+    Mutant(
+        "a volume that a box holds is not past its end",
+        "gpucloud/inventory/sweep.py",
+        "    if not free or box.is_in_use:\n",
+        "    if not free:\n",
+        SWEEP,
+    ),
+    Mutant(
+        "a volume is kept by whoever finds it",
+        "gpucloud/inventory/recover.py",
+        "state is BoxState.READY and _tags(resources).retain",
+        "state is BoxState.STOPPED",
+        SWEEP,
+    ),
+    Mutant(
+        "a box is told before it is deleted",
+        "gpucloud/boxes/teardown.py",
+        "            context.before_end(context, box)\n",
+        "            pass\n",
+        ("tests/boxes/test_teardown.py",),
+    ),
     # --- nothing is lost
     Mutant(
         "a failed launch is taken down",

@@ -32,7 +32,8 @@ class Scene:
         before: makes what must be there; nothing befalls it.
         line: the command, for a cloud.
         ends: whether, when it succeeds, nothing of ours may be billed any more.
-        buys: how many machines it starts.
+        buys: how many machines it starts, or what else it makes.
+        made: the kind of what it makes or ends.
         forgotten: whether the journal has been lost: then only tags tell.
         most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
         reads: whether it changes nothing.
@@ -45,6 +46,7 @@ class Scene:
     before: Before = _nothing
     ends: bool = False
     buys: int = 0
+    made: str = "instance"
     forgotten: bool = False
     most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
     reads: bool = False
@@ -96,6 +98,17 @@ def _forgotten(home: Home, cloud: str) -> None:
         file.unlink()
 
 
+def _create(cloud: str) -> Line:
+    where = ("--cloud", cloud, "--region", REGION[cloud])
+    return ("volume", "create", "data", "--size", "20", *where, "--yes")
+
+
+def _stored(home: Home, cloud: str) -> None:
+    """A volume is there."""
+    done = home.run(*_create(cloud))
+    assert done.code == 0, done.err
+
+
 def _always(*line: str) -> Callable[[str], Line]:
     return lambda cloud: line
 
@@ -105,6 +118,7 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
 
 
 OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
+OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
@@ -153,6 +167,22 @@ SCENES = {
         ),
         Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
         Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
+        Scene(name="volume-create", line=_create, buys=1, made="disk", kinds=OF_VOLUMES),
+        Scene(
+            name="volume-delete",
+            before=_stored,
+            line=_always("volume", "delete", "data", "--yes"),
+            ends=True,
+            made="disk",
+            kinds=OF_VOLUMES,
+        ),
+        Scene(
+            name="launch-volume",
+            before=_stored,
+            line=_launch("--volume", "data:/data"),
+            buys=1,
+            kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9"}),
+        ),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
         Scene(
             name="launch-capped", line=_capped(MOST_USD), buys=1, most_usd=MOST_USD, kinds=frozenset({"K2"})

@@ -21,6 +21,7 @@ from tests.chaos.truth import (
     check_runs,
     check_stranger,
     check_truthful,
+    is_volume,
     ours,
 )
 from tests.shell import Result
@@ -226,7 +227,8 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
         if meeting.rival is None or meeting.rival.code == 0:  # what that owes is not for the victim to tell
             # A stop signal may come when the box is ready and the lease given back: it is the rival's to end.
             done = plight is not None and plight.meanwhile.startswith("down") and home.was_ready()
-            wrong += check_truthful(home, victim.code, ends=scene.ends, buys=0 if done else scene.buys)
+            buys = 0 if done else scene.buys
+            wrong += check_truthful(home, victim.code, ends=scene.ends, buys=buys, made=scene.made)
     return wrong
 
 
@@ -241,6 +243,11 @@ def _to_nothing(home: Home, said: list[str], *, forgotten: bool, codes: Containe
         said.append(_told(line[0], last))
         if last.code not in codes:
             return [f"{line[0]} ended with {last.code}"]
+    if any(map(is_volume, ours(home))):
+        last = home.run("volume", "delete", "data", "--yes", plight=later)
+        said.append(_told("delete", last))
+        if last.code:
+            return [f"the deletion of the volume ended with {last.code}"]
     left = ours(home)
     return [f"{each['kind']} {each['id']} of {each['box']} is left" for each in left]
 

@@ -31,18 +31,31 @@ def check_nothing_is_lost(home: Home, *, forgotten: bool = False) -> list[str]:
             continue
         if state in {None, "deleted", "failed"}:
             wrong.append(f"{entry['kind']} {entry['id']} is billed, its box {entry['box']} is {state}")
-        elif entry["kind"] == "instance" and entry["id"] not in ids and entry["box"] not in open_boxes:
-            wrong.append(f"instance {entry['id']} is billed and not accounted for")
+        elif _is_known_by_id(entry) and entry["id"] not in ids and entry["box"] not in open_boxes:
+            wrong.append(f"{entry['kind']} {entry['id']} is billed and not accounted for")
     return wrong
 
 
+def _is_known_by_id(entry: dict[str, Any]) -> bool:
+    """Whether something ends by itself alone: a machine, or the disk that is a volume."""
+    return entry["kind"] == "instance" or is_volume(entry)
+
+
+def is_volume(entry: dict[str, Any]) -> bool:
+    """Whether something is the disk of a volume, by the form of its id."""
+    return entry["kind"] == "disk" and str(entry["box"]).startswith("v-")
+
+
 def check_nothing_is_doubled(home: Home, most: int) -> list[str]:
-    """I2, I6: a box never has more machines at a time than were asked for, and a key never made more."""
+    """I2, I6: a box never has more machines at a time than were asked for, and a key never made more.
+
+    Nor has a volume more than one disk.
+    """
     wrong: list[str] = []
     alive: dict[str, set[str]] = defaultdict(set)
     made: dict[str, set[str]] = defaultdict(set)
     for event in home.lab.clouds.ledger():
-        if event.get("kind") != "instance":
+        if not _is_known_by_id({"box": "", "kind": "", **event}):
             continue
         if event["event"] == "died":
             alive[event["box"]].discard(event["id"])
@@ -113,15 +126,16 @@ def check_ends(home: Home) -> list[str]:
     return wrong
 
 
-def check_truthful(home: Home, code: int, *, ends: bool, buys: int) -> list[str]:
-    """I24: the exit code tells whether something may still be billed."""
-    billed = sum(entry["kind"] == "instance" for entry in ours(home))
+def check_truthful(home: Home, code: int, *, ends: bool, buys: int, made: str = "instance") -> list[str]:
+    """I24: the exit code tells whether something may still be billed. A volume outlives a launch."""
+    mine = [entry for entry in ours(home) if made == "disk" or not is_volume(entry)]
+    billed = sum(entry["kind"] == made for entry in mine)
     if code == 0 and ends and billed:
-        return [f"exit code 0, and {billed} machines are billed"]
+        return [f"exit code 0, and {billed} of kind {made} are billed"]
     if code == 0 and buys and not ends and billed != buys:
-        return [f"exit code 0, and {billed} machines are billed instead of {buys}"]
-    if buys and code in SIGNALLED | {1, 2, 3, 4, 5, 6, 7} and ours(home):
-        return [f"exit code {code}, and something is billed: {ours(home)[0]['kind']} {ours(home)[0]['id']}"]
+        return [f"exit code 0, and {billed} of kind {made} are billed instead of {buys}"]
+    if buys and code in SIGNALLED | {1, 2, 3, 4, 5, 6, 7} and mine:
+        return [f"exit code {code}, and something is billed: {mine[0]['kind']} {mine[0]['id']}"]
     return []
 
 

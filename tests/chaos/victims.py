@@ -32,6 +32,7 @@ import gpucloud.api.launching
 import gpucloud.api.session
 import gpucloud.boxes.extend
 import gpucloud.boxes.keeping
+import gpucloud.boxes.mounting
 import gpucloud.boxes.provision
 import gpucloud.boxes.starting
 import gpucloud.boxes.stopping
@@ -109,6 +110,8 @@ def main() -> None:
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
     for module, name, instead in (
         (gpucloud.boxes.provision, "bring_up", set_up_at_once),
+        (gpucloud.boxes.provision, "mount_all", told),
+        (gpucloud.boxes.mounting, "write_out", told),
         (gpucloud.boxes.keeping, "boot_state", guarded),
         (gpucloud.inventory.set_up, "bring_up", measured),
         (gpucloud.inventory.set_up, "reach", told),

@@ -108,6 +108,7 @@ def test_a_name_is_taken_by_a_box_or_a_volume(cli: Shell) -> None:
     [
         (("--size", "5", "--cloud", "alibaba", "--region", "us-east-1"), "20 to"),
         (("--size", "much", "--near", "T4"), "--size"),
+        (("--size", "1.5", "--near", "T4"), "whole GiB"),
         (("--size", "5"), "--near"),
         (("--size", "5", "--near", "T4", "--keep", "none"), "--keep"),
         (("--size", "5", "--near", "T4", "--keep", "1m"), "at least 1h"),
@@ -192,6 +193,31 @@ def test_a_launch_that_is_killed_while_it_attaches_gives_the_volume_back(
     assert volumes(own_clouds)[0]["attached_to"] in {None, "x"}
     launch(own_clouds, cloud, "y")
     assert own_clouds("down", "y", "--yes").code == 0
+
+
+def test_what_a_run_wrote_is_there_on_the_next_box(cli: Shell) -> None:
+    create(cli, "azure")
+    line = ("run", "--gpu", "T4", "--cloud", "azure", "--volume", "data:/data", "--")
+    ran = cli(*line, "sh", "-c", "echo out > /data/result")
+    assert ran.code == 0, ran.err
+    assert "unmounting /data" in ran.err
+    assert [each["kind"] for each in cli.sandbox.status()["billing"]] == ["disk"]
+    assert cli(*line, "cat", "/data/result").out == "out\n"
+
+
+def test_what_was_mounted_once_is_never_formatted_again(cli: Shell) -> None:
+    create(cli, "aws")
+    launch(cli, "aws", "x")
+    assert cli("exec", "x", "--", "touch", "/data/file").code == 0
+    assert cli("down", "x", "--yes").code == 0
+    [volume] = (cli.endpoint.folder / "boxes/volumes").iterdir()
+    (volume / "label").unlink()
+    line = ("launch", "--gpu", "T4", "--cloud", "aws", "--name", "y", "--volume", "data:/data", "--yes")
+    refused = cli(*line)
+    assert refused.code != 0
+    assert "it is blank, although it was mounted before" in refused.err
+    assert (volume / "files/file").exists()
+    assert [each["kind"] for each in cli.sandbox.status()["billing"]] == ["disk"]
 
 
 def forget(shell: Shell) -> None:

@@ -30,6 +30,7 @@ from tests.conformance.harness import (
 from tests.conformance.judging import Judging
 from tests.conformance.looking import Looking
 from tests.conformance.preparing import Preparing
+from tests.conformance.volumes import HoldingVolumes
 
 __all__ = [
     "Harness",
@@ -47,5 +48,5 @@ __all__ = [
 ]
 
 
-class ProviderConformance(Preparing, Creating, Looking, Deleting, Judging):
+class ProviderConformance(Preparing, Creating, Looking, Deleting, Judging, HoldingVolumes):
     """The obligations of :class:`gpucloud.clouds.provider.Provider`, one test each."""

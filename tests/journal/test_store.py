@@ -31,12 +31,13 @@ from gpucloud.journal.events import (
     StateChanged,
     named,
 )
-from gpucloud.journal.facts import Facts, NamedRef, Node, Price
+from gpucloud.journal.facts import Facts, NamedRef, Node, Price, Volume, Wanted
 from gpucloud.journal.leases import this_process
-from gpucloud.journal.lifecycle import BoxState, Claim, Lease
+from gpucloud.journal.lifecycle import BoxState, Claim, Kind, Lease
 from gpucloud.journal.records import Appended, Box, NewEvent
+from gpucloud.journal.sqlite.names import box_names, volume_names
 from gpucloud.journal.store import Journal
-from gpucloud.resources import ResourceKind, State
+from gpucloud.resources import ResourceKind, State, Tags
 from tests.builders import a_ref
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -415,3 +416,72 @@ def test_a_journal_that_was_closed_opens_again(journal: Journal) -> None:
     box = a_box(journal)
     journal.close()
     assert journal.box(box.id) == box
+
+
+VOLUME = Facts(
+    wanted=Wanted(spec={}, disk_gib=100),
+    listed={"disk_gb_month": Price(amount=Decimal("0.08"), currency="USD")},
+    volume=Volume(keep_s=60),
+)
+DISK = named(a_ref(kind=ResourceKind.DISK, id="vol-1"), "n")
+
+
+def test_a_volume_is_billed_for_its_disk_from_its_making_to_its_end(journal: Journal, tmp_path: Path) -> None:
+    """Boxes and volumes share names, and nothing else."""
+    times = iter(NOW + timedelta(hours=hour) for hour in range(20))
+    journal._clock = times.__next__
+    a_box(journal)
+    volume = journal.plan_box(
+        id="v-1",
+        name="data",
+        owner="me",
+        run_id=None,
+        op="op-1",
+        expires_at=None,
+        facts=VOLUME,
+        lease=a_lease(),
+        kind=Kind.VOLUME,
+    )
+    with pytest.raises(NameTakenError):
+        a_box(journal, name="data", id="b-2")
+    journal.write(volume, intended())
+    born = NOW + timedelta(hours=3)
+    journal.write(volume, Resolved(intent="op-1.1", status="made", started_at=born, resources=(DISK,)))
+    journal.write(volume, StateChanged(state=BoxState.READY))
+    assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
+    assert [box.id for box in journal.boxes(owner="me", kind=Kind.VOLUME)] == ["v-1"]
+    assert [box.id for box in journal.boxes(owner="me", kind=None)] == ["b-1", "v-1"]
+    assert (box_names(tmp_path / "journal.db", "me"), volume_names(tmp_path / "journal.db", "me")) == (
+        [("x", "planned")],
+        [("data", "ready")],
+    )
+    journal.write(volume, StateChanged(state=BoxState.DELETING))
+    journal.write(volume, GoneOnce(resource=DISK))
+    ended = journal.box("v-1")
+    [usage] = ended.usage
+    assert (usage.part, usage.resource, usage.start, usage.gib) == ("disk", "vol-1", born, 100)
+    assert usage.end is not None
+    assert (usage.region, ended.currency) == (DISK.ref.region, "USD")
+    assert ended.removal == "gpucloud volume delete data --yes"
+    journal.rebuild()
+    assert journal.box("v-1") == ended
+
+
+def test_a_volume_that_was_found_is_billed_since_it_was_made(journal: Journal) -> None:
+    tags = Tags(owner="me", box="v-1", op="op-1", run="", expires="none", volume="data", retain=True)
+    found = journal.recover_box(
+        id="v-1",
+        name="data",
+        tags=tags,
+        state=BoxState.READY,
+        created_at=NOW,
+        expires_at=None,
+        facts=VOLUME,
+        resources=[a_group(), DISK],
+        kind=Kind.VOLUME,
+    )
+    assert found is not None
+    assert [(usage.part, usage.start, usage.end) for usage in found.usage] == [("disk", NOW, None)]
+    held = replace(VOLUME, volume=Volume(keep_s=60, used_at=NOW, holder="b-1", mounted=True))
+    journal.observe(found, held)
+    assert journal.box("v-1").volume == held.volume

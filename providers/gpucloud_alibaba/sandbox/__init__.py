@@ -192,6 +192,8 @@ class AlibabaSandbox:
         for name, instance in self._shelf.everywhere("instance"):
             if alive(instance):
                 boxes.end(self._region(name), instance)
+        for _, disk in self._shelf.everywhere("disk"):
+            self._world.boxes.wipe(disk["DiskId"])
         self._shelf.clear()
         self._oss.forget()
         permissions.forget(self._world)

@@ -235,6 +235,8 @@ class AwsSandbox:
         for name, instance in self._shelf.everywhere("instance"):
             if instances.alive(instance):
                 boxes.end(self._region(name), instance)
+        for _, volume in self._shelf.everywhere("volume"):
+            self._world.boxes.wipe(volume["VolumeId"])
         self._shelf.clear()
         permissions.forget(self._world)
         moto_backend.reset()

@@ -46,6 +46,7 @@ from gpucloud_azure.sandbox import (
 from gpucloud_azure.sandbox.entra import OBJECT, TENANT, Entra
 from gpucloud_azure.sandbox.subscription import (
     CLOUD,
+    DISK,
     GROUP,
     MACHINE,
     SUBSCRIPTION,
@@ -205,6 +206,8 @@ class AzureSandbox:
         """Forgets everything and ends all machines."""
         for machine in self._subscription.all(MACHINE).values():
             boxes.end(self._subscription, machine)
+        for disk in self._subscription.all(DISK).values():
+            self._world.boxes.wipe(disk["properties"]["uniqueId"])
         self._shelf.clear()
         shutil.rmtree(self._world.folder / BLOBS, ignore_errors=True)
         permissions.forget(self._subscription)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpucloud.api.box import Box
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
+from gpucloud.api.several import refuse_several
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.errors import UsageError
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live
@@ -51,6 +52,7 @@ def wanted_of_run(
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.
     """
+    refuse_several(spec, "launch --count")
     spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
     environment = environment_of(spec, variables)
     refuse_impossible(spec)

@@ -82,6 +82,7 @@ class Terms:
         rates: the amounts of other currencies for one USD, for spot bids.
         attended: whether the box ends with the process that launches it, as the only living one of its run.
         expires_at: ``None`` only with ``--ttl none``.
+        clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
     """
 
     box: str
@@ -101,6 +102,7 @@ class Terms:
     ttl_role: str | None = None
     box_identity: str | None = None
     attended: bool = False
+    clean_up: str | None = None
     spec: Data = field(default_factory=dict[str, Any])
 
 

@@ -23,7 +23,7 @@ BEFORE = (
     "Offer Offers Comparison Equivalents SizeComparison BootChoice Commitments Checked Refreshed"
     " PriceOverview PriceTrends PriceChanges Look Money PerHour Project Part Transfer ProjectCost"
 )
-AFTER = "BoxState Ended Looked Ran Recovered Searched Swept Spend BoxSpend Charge AuditRecord"
+AFTER = "BoxState Ended Launched Looked Ran Recovered Searched Swept Spend BoxSpend Charge AuditRecord"
 EVENTS = (
     "Event Progress Noticed Warned AttemptStarted AttemptRefused MachinesCreated BootStep JobStarted JobEnded"
     " PricesAnswered"

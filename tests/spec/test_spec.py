@@ -40,6 +40,8 @@ zones: use1-az1
 max_price: 32.50
 budget: 100
 nodes: 2
+count: 3
+spread: region
 disk: 500
 image: cuda-12.4
 ttl: 1h30m

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.client import Client
     from gpucloud.api.prices import Prices
-    from gpucloud.api.results import Ended, Looked, Proposal, Ran, Recovered, Searched, Swept
+    from gpucloud.api.results import Ended, Launched, Looked, Proposal, Ran, Recovered, Searched, Swept
     from gpucloud.api.runs import Run, RunAttempt
     from gpucloud.api.volume import Volume
     from gpucloud.checkup import Checked
@@ -74,7 +74,7 @@ _MODULES = {
     "gpucloud.api.box": "Box Completed",
     "gpucloud.api.client": "Client",
     "gpucloud.api.prices": "Prices",
-    "gpucloud.api.results": "Ended Looked Proposal Ran Recovered Searched Swept",
+    "gpucloud.api.results": "Ended Launched Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.api.volume": "Volume",
     "gpucloud.api.runs": "Run RunAttempt",
     "gpucloud.checkup": "Checked",
@@ -141,6 +141,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "InterruptedBySignal",
     "JobEnded",
     "JobStarted",
+    "Launched",
     "Look",
     "Looked",
     "MachinesCreated",

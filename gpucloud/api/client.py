@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from gpucloud.api.launching import Confirm
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
-    from gpucloud.api.results import Ended, Looked, Ran, Recovered, Searched, SshHosts, Swept, Tending
+    from gpucloud.api.results import (
+        Ended,
+        Launched,
+        Looked,
+        Ran,
+        Recovered,
+        Searched,
+        SshHosts,
+        Swept,
+        Tending,
+    )
     from gpucloud.api.runs import Run
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
@@ -452,7 +462,43 @@ class Client:
             OwedError: something may still be billed; the next call that changes anything deletes it.
             NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
         """
+        from gpucloud.api.several import refuse_several
+
+        refuse_several(wanted, "launch_all")
+        launched = self.launch_all(
+            wanted,
+            name=name,
+            run_id=run_id,
+            environment=environment,
+            accept_snapshot_price=accept_snapshot_price,
+            keep_on_failure=keep_on_failure,
+            confirm=confirm,
+        )
+        return launched.boxes[0]
+
+    def launch_all(
+        self,
+        wanted: Spec | Plan,
+        *,
+        name: str | None = None,
+        run_id: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        accept_snapshot_price: bool = False,
+        keep_on_failure: bool = False,
+        confirm: Confirm | None = None,
+    ) -> Launched:
+        """Buys as many boxes of one run as the spec counts, at the places that its ``spread`` asks for.
+
+        The boxes that were bought stay if others cannot be; an exception, also ``KeyboardInterrupt``, ends
+        all. The arguments are those of :meth:`launch`; several boxes have the name with a number, and a new
+        run id by default.
+
+        Raises:
+            GpucloudError: as :meth:`launch`; no box is ready.
+        """
         from gpucloud.api.launching import Buyer
+        from gpucloud.api.results import Launched
+        from gpucloud.api.several import launch_all
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
@@ -463,6 +509,8 @@ class Client:
         spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         refuse_launch(spec)
+        if spec.count > 1:
+            run_id = run_id or self.new_run_id()
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
         terms = Wanted(
             spec=spec,
@@ -470,14 +518,12 @@ class Client:
             run_id=run_id,
             accept_snapshot_price=accept_snapshot_price,
             keep_on_failure=keep_on_failure,
+            clean_up=f"gpucloud down --run-id {run_id} --yes" if spec.count > 1 else None,
         )
         with self._session.operation() as context:
-            buyer = Buyer(context, self.catalog, terms, saved, confirm)
-            buyer.settle_first()
-            box = buyer.buy()
-            buyer.start(box)
-            context.journal.release(box)
-            return self._read(context.journal.box(box.id))
+            boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm))
+            ready = tuple(self._read(context.journal.box(box.id)) for box in boxes)
+        return Launched(boxes=ready, failure=failure)
 
     def run(
         self,

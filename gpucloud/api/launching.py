@@ -22,6 +22,8 @@ from gpucloud.planning.plan import Plan
 from gpucloud.planning.saved_plan import renewed
 from gpucloud.resources import Search
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call
+from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import forget
 from gpucloud.ssh.job import script_of, start
 from gpucloud.ssh.keys import key_folder
@@ -35,9 +37,16 @@ Confirm = Callable[[Proposal], bool]
 """Confirms or refuses a purchase."""
 
 
+def names_of(spec: Spec) -> list[str]:
+    """The names of the boxes that a spec names: its own, or one with a number for each of several."""
+    if spec.name is None:
+        return []
+    return [spec.name] if spec.count == 1 else [f"{spec.name}-{n}" for n in range(1, spec.count + 1)]
+
+
 @dataclass(frozen=True, slots=True)
 class Buyer:
-    """The launch of one box: its inputs and its steps.
+    """The launch of one box, or of several: its inputs and its steps.
 
     ``saved`` is a plan that must still be valid; ``confirm`` is called before anything is bought.
     """
@@ -49,10 +58,10 @@ class Buyer:
     confirm: Confirm | None = None
 
     def settle_first(self) -> None:
-        """Finishes what earlier commands left; refuses a name that a box has after that."""
+        """Finishes what earlier commands left; refuses names that boxes have after that."""
         settle_first(self.context)
-        if self.wanted.spec.name:
-            check_name(self.context, self.wanted.spec.name)
+        for name in names_of(self.wanted.spec):
+            check_name(self.context, name)
 
     def buy(self) -> Box:
         """Plans at today's prices, confirms, buys the first attempt that starts and brings it up.
@@ -65,12 +74,21 @@ class Buyer:
             UsageError: the purchase was not confirmed, or the name is taken; nothing was bought.
             GpucloudError: nothing started; nothing is left, unless the error says so.
         """
+        deal, echo = self.agree()
+        return provision(self.context, self.catalog.market, deal, self.wanted, echo)
+
+    def agree(self) -> tuple[Deal, Call | None]:
+        """Plans at today's prices and confirms the purchase; starts to ask for this machine's address.
+
+        Raises:
+            GpucloudError: as :meth:`buy`; nothing was bought.
+        """
         market = self.catalog.market
         echo = begin_echo(self.context, self.wanted.spec, self._clouds())
         deal = self._deal(market)
         if self.confirm is not None:
             deal = self._agreed(market, deal, self.confirm)
-        return provision(self.context, market, deal, self.wanted, echo)
+        return deal, echo
 
     def start(self, box: Box) -> None:
         """Starts the spec's command; if that fails, the box is taken down."""
@@ -132,15 +150,15 @@ class Buyer:
 
     @contextmanager
     def _looking_for_name(self) -> Generator[None]:
-        """While the body runs, asks the clouds that may be used for machines with the name of the box.
+        """While the body runs, asks the clouds that may be used for machines with the names of the boxes.
 
         The journal may have been lost.
 
         Raises:
             UsageError: there is one.
         """
-        name = self.wanted.spec.name
-        if name is None:
+        names = names_of(self.wanted.spec)
+        if not names:
             yield
             return
         search = Search(owner=self.context.owner, machines_only=True)
@@ -148,7 +166,9 @@ class Buyer:
         yield
         survey = finish(self.context, asked, Patience(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
         for cloud in sorted({region.cloud for region in survey.unread}):
+            named = " or ".join(map(repr, names))
             self.context.warn(
-                "plan", f"Whether a box named {name!r} lives in {cloud} is not known: no answer."
+                "plan", f"Whether a box named {named} lives in {cloud} is not known: no answer."
             )
-        refuse_taken_name(self.context, name, survey)
+        for name in names:
+            refuse_taken_name(self.context, name, survey)

@@ -69,6 +69,19 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """The boxes of a launch.
+
+    Attributes:
+        boxes: those that are ready.
+        failure: why the others are not; ``None`` if all are ready.
+    """
+
+    boxes: tuple[Box, ...]
+    failure: GpucloudError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """The purchase to confirm: the first attempt of the plan that succeeds."""
 

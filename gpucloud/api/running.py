@@ -12,6 +12,7 @@ from gpucloud.api.box import Box as PublicBox
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.runs import Run as PublicRun
+from gpucloud.api.several import refuse_several
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import UsageError
@@ -63,6 +64,7 @@ def wanted_of_run(
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.
     """
+    refuse_several(spec, "launch --count")
     spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
     environment = environment_of(spec, variables)
     refuse_impossible(spec)

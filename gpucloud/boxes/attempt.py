@@ -74,6 +74,7 @@ class Terms:
         attended: whether the box ends with the process that launches it, as the only living one of its run.
         expires_at: ``None`` only with ``--ttl none``.
         volumes: those that may be used, held by this process.
+        clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
     """
 
     box: str
@@ -94,6 +95,7 @@ class Terms:
     ttl_role: str | None = None
     box_identity: str | None = None
     attended: bool = False
+    clean_up: str | None = None
     spec: Data = field(default_factory=dict[str, Any])
     volumes: Sequence[UsableVolume] = ()
 

@@ -165,7 +165,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         alone=terms.attended,
         run=terms.run,
     )
-    context.tasks.clean_up = f"gpucloud down {terms.name} --yes"
+    context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
     tried = Tried()
     try:
         return _first_that_starts(context, box, terms, candidates, tried)

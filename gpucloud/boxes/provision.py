@@ -64,6 +64,7 @@ class Wanted:
         keep_on_failure: whether it is kept until its deadline if its set-up fails.
         run: the run that it is an attempt of, which this process holds.
         avoided: places to leave out as long as others match.
+        clean_up: the command that ends it after a second signal, if not ``down`` of its name.
     """
 
     spec: Spec
@@ -74,6 +75,7 @@ class Wanted:
     attended: bool = False
     accept_snapshot_price: bool = False
     keep_on_failure: bool = False
+    clean_up: str | None = None
 
 
 def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
@@ -137,22 +139,37 @@ def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo
         GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
     with holding(context, wanted.spec) as volumes:
-        return _provision(_purchase(context, market, deal, wanted, echo, volumes=volumes))
+        return make_ready(buy(context, market, deal, wanted, echo, volumes=volumes))
 
 
-def _purchase(
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """A box whose machines run, and which this process holds."""
+
+    box: Box
+    purchase: _Purchase
+
+
+def buy(
     context: Context,
     market: Market,
     deal: Deal,
     wanted: Wanted,
     echo: Call | None,
     *,
-    volumes: Sequence[UsableVolume],
-) -> _Purchase:
+    volumes: Sequence[UsableVolume] = (),
+) -> Bought:
+    """Buys the first attempt that starts; a failure leaves nothing behind. The arguments: :func:`provision`.
+
+    ``volumes`` are those that the box uses, held by this process.
+
+    Raises:
+        GpucloudError: nothing started; nothing is left, unless the error says so.
+    """
     assert context.state is not None  # noqa: S101  (who buys has a state folder)
     spec, attempts = wanted.spec, deal.plan.attempts
     box_id = new_id("b-", context.clock(), context.randomness(10))
-    return _Purchase(
+    purchase = _Purchase(
         context=context,
         market=market,
         deal=deal,
@@ -163,23 +180,32 @@ def _purchase(
         allow_from=_allowed(context, spec, echo),
         volumes=volumes,
     )
-
-
-def _provision(purchase: _Purchase) -> Box:
-    context, box_id = purchase.context, purchase.box_id
-    keys, nodes = purchase.keys, purchase.wanted.spec.nodes
     try:
-        box = launch(context, purchase.terms(), purchase.deal.plan.attempts)
+        return Bought(launch(context, purchase.terms(), attempts), purchase)
     except BaseException:
-        forget(keys, box_id, nodes=nodes)
+        forget(purchase.keys, box_id, nodes=spec.nodes)
         raise
+
+
+def make_ready(bought: Bought) -> Box:
+    """Brings up a box that was bought; a failure leaves nothing behind.
+
+    Returns:
+        The box, which this process still holds.
+
+    Raises:
+        SetupFailedError: its set-up failed, and it is kept.
+        GpucloudError: it did not become ready; nothing is left, unless the error says so.
+    """
+    box, purchase = bought.box, bought.purchase
+    context = purchase.context
     try:
         return _finish(context, box, purchase)
     except BaseException as error:
         kept = _kept(context, box, purchase, error)
         if kept is not None:
             raise kept from error
-        forget(keys, box_id, nodes=nodes)
+        forget(purchase.keys, box.id, nodes=purchase.wanted.spec.nodes)
         raise
 
 
@@ -269,6 +295,7 @@ class _Purchase:
             ttl_role=spec.ttl_role,
             box_identity=spec.box_identity,
             attended=self.wanted.attended,
+            clean_up=self.wanted.clean_up,
             spec=dict(self.deal.plan.spec),
             volumes=self.volumes,
         )

@@ -84,9 +84,17 @@ class MoveDocument(TypedDict):
 
 
 class LaunchDocument(TypedDict):
-    """The box that was launched, and the steps of its launch."""
+    """The boxes that were launched, and the steps of the launch.
+
+    Attributes:
+        box: the first box that is ready.
+        boxes: all of them.
+        failure: why other boxes of the spec are not ready; ``null`` if all are.
+    """
 
     box: BoxDocument
+    boxes: list[BoxDocument]
+    failure: FailureDocument | None
     timeline: list[StepDocument]
 
 

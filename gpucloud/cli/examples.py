@@ -26,7 +26,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "prices watch --gpu T4 --spot --below 0.20 --once --exec ./train.sh",
     ),
     "commitments": ("commitments", "commitments --json"),
-    "launch": ("launch --gpu A100:8 --spot --ttl 4h", "launch --preset train --name trainer --yes"),
+    "launch": ("launch --gpu A100:8 --count 3 --spread region", "launch --preset train --name trainer --yes"),
     "list": ("list", "list --all --live"),
     "show": ("show trainer", "show trainer --live --json"),
     "ssh": ("ssh trainer", "ssh trainer -- -L 8888:localhost:8888"),

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
-from gpucloud.cli.failure import is_spec_file, use_file
+from gpucloud.cli.failure import as_text, is_spec_file, use_file
 from gpucloud.cli.options import RunId, takes_spec
+from gpucloud.cli.palette import Role
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
 from gpucloud.errors import InterruptedBySignal, UsageError
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Proposal
-    from gpucloud.cli.documents import LaunchDocument
+    from gpucloud.cli.documents import FailureDocument, LaunchDocument
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.plan import Plan
 
@@ -41,14 +42,14 @@ def launch(
             help="Keep the box, billed, until its deadline if its setup fails; see gpucloud setup.",
         ),
     ] = False,
-) -> None:
+) -> int | None:
     """Launch the cheapest box that starts, and wait until its GPUs answer over ssh."""
     wanted = completed(app, spec)[0] if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
         raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
         try:
-            box = client.launch(
+            launched = client.launch_all(
                 wanted,
                 run_id=run_id,
                 accept_snapshot_price=accept_snapshot_price,
@@ -59,14 +60,27 @@ def launch(
             left = f"{stop.message}; nothing of this launch is left"
             raise InterruptedBySignal(left, signum=stop.signum) from stop
         living = client.boxes()
-    with answering(f"{box.name} is ready", [box]):
+    boxes, failure = launched.boxes, launched.failure
+    with answering(" ".join(f"{box.name} is ready" for box in boxes), boxes):
         if app.output.json:
-            answer: LaunchDocument = {"box": box.document(), "timeline": timeline.document()}
+            answer: LaunchDocument = {
+                "box": boxes[0].document(),
+                "boxes": [box.document() for box in boxes],
+                "failure": None if failure is None else cast("FailureDocument", failure.document()["error"]),
+                "timeline": timeline.document(),
+            }
             app.output.document("launch", answer)
-    app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
-    if box.runs_command:
-        app.output.say(f"Its command is running: gpucloud logs {box.name} --job run -f")
-    app.output.say(f"{paying_text(living)} Delete it with: gpucloud down {box.name}")
+    for box in boxes:
+        app.output.say(f"{box.name} is ready: gpucloud ssh {box.name}")
+        if box.runs_command:
+            app.output.say(f"Its command is running: gpucloud logs {box.name} --job run -f")
+    if failure is not None:
+        app.output.say(f"Not all boxes are ready: {as_text(failure)}", role=Role.ERROR)
+    which = boxes[0].name if len(boxes) == 1 else f"--run-id {boxes[0].run_id}"
+    app.output.say(
+        f"{paying_text(living)} Delete {'it' if len(boxes) == 1 else 'them'} with: gpucloud down {which}"
+    )
+    return None if failure is None else failure.exit_code
 
 
 def _saved(file: Path, flags: Spec) -> Plan:
@@ -86,6 +100,8 @@ def _confirmed(app: App, timeline: Timeline, proposal: Proposal) -> bool:
     """Shows the plan and asks for confirmation."""
     timeline.pause()
     show_plan(app, proposal.plan, proposal.limit, most=5)
-    agreed = app.output.ask(f"Launch the first attempt that succeeds, {limit_text(proposal.limit)}?")
+    count = proposal.plan.spec.get("count", 1)
+    what = "the first attempt that succeeds" if count == 1 else f"{count} boxes"
+    agreed = app.output.ask(f"Launch {what}, {limit_text(proposal.limit)}?")
     timeline.resume()
     return agreed

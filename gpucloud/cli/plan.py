@@ -70,6 +70,8 @@ def plan(
 
 def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None) -> None:
     """Prints a plan: attempts, their flags, the clouds left out, and what ends the box."""
+    from gpucloud.planning.spread import spread_text
+
     shown = made.attempts[:most]
     rows: list[Sequence[object]] = [
         (
@@ -93,6 +95,8 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
     if len(made.attempts) > len(shown):
         more = counted(len(made.attempts) - len(shown), "more attempt")
         app.output.say(f"{more}: gpucloud plan shows all.")
+    if text := spread_text(made.spec, made.attempts):
+        app.output.say(text)
     for flag in sorted({flag for attempt in shown for flag in attempt.flags}):
         flagged = sorted({attempt.instance_type for attempt in shown if flag in attempt.flags})
         app.output.say(f"Flagged {flag}: {', '.join(flagged)}")

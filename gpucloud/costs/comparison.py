@@ -298,7 +298,7 @@ def compare_ways(
         usage=usage,
         assumed=workload.assumed,
         estimates=estimates,
-        layers=workload.layers(spec.nodes),
+        layers=workload.layers(spec.machines),
         credit=credit,
         measure=measure,
         budget=spec.budget,

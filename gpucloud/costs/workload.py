@@ -135,7 +135,7 @@ class Workload:
         return Usage(
             hours=self._hours(),
             computation=self.computation,
-            nodes=spec.nodes,
+            nodes=spec.machines,
             disk_gib=spec.disk,
             egress_gib=self.egress_gib,
             boot_s=int(self.boot.total_seconds()),

@@ -62,7 +62,7 @@ def lifetime(plan: Plan, spec: Spec, market: Market) -> timedelta | None:
             compute_usd_per_hour=_new_spending(attempt),
             disk_usd_per_hour=disk,
             address_usd_per_hour=address,
-            nodes=spec.nodes,
+            nodes=spec.machines,
         )
         lives += [found] if found is not None else []
     return min(lives, default=None)
@@ -70,7 +70,7 @@ def lifetime(plan: Plan, spec: Spec, market: Market) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLimit:
-    """The most that a plan may cost: its most expensive attempt at its ceiling, all nodes.
+    """The most that a plan may cost: its most expensive attempt at its ceiling, all nodes of all boxes.
 
     Attributes:
         usd_per_hour: compute, disks and addresses, without those in ``unknown``.
@@ -107,8 +107,8 @@ def cost_limit(plan: Plan, spec: Spec, market: Market) -> CostLimit:
         unknown |= {BESIDE_BOXES[kind] for kind, price in beside.items() if price is None}
         sums.append(sum(filter(None, beside.values()), _new_spending(attempt)))
     return CostLimit(
-        usd_per_hour=(max(sums) * spec.nodes).quantize(_STEP, rounding=ROUND_UP),
-        nodes=spec.nodes,
+        usd_per_hour=(max(sums) * spec.machines).quantize(_STEP, rounding=ROUND_UP),
+        nodes=spec.machines,
         unknown=tuple(name for name in BESIDE_BOXES.values() if name in unknown),
         lives=lives,
         until=None if lives is None else plan.created_at + lives,

@@ -26,8 +26,20 @@ from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.limits import within_limits
 from gpucloud.planning.no_credentials import no_credentials
-from gpucloud.planning.plan import Candidate, Plan, attempts, capped, hopeful, into_held, rank, requote, under
+from gpucloud.planning.plan import (
+    MAX_ATTEMPTS,
+    Candidate,
+    Plan,
+    attempts,
+    capped,
+    hopeful,
+    into_held,
+    rank,
+    requote,
+    under,
+)
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
+from gpucloud.planning.spread import interleaved
 from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud.runtime.context import Context
@@ -138,15 +150,20 @@ class Inquiry:
             self.access.ask(candidate.cloud for candidate in self._wanted)
         while True:
             ranked, hopes = self._choices()
-            if self._ask(attempts(hopes) or tuple(ranked[:1])):
+            if self._ask(self._first(hopes) or tuple(ranked[:1])):
                 continue
-            tried = attempts(self._trusted(ranked))
+            tried = self._first(self._trusted(ranked))
             self._read_ahead(tried)
             exceeded = self._quotas.shortfalls(tried, self._wish.nodes)
             if not exceeded:
                 break
             self.short.update(exceeded)  # without those, others move up
         return tried or self._refuse(ranked)
+
+    def _first(self, ranked: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        """The attempts of ranked candidates: by price, or place by place for boxes that are spread."""
+        spread = self._wish.spec.spread
+        return attempts(ranked) if spread is None else tuple(interleaved(ranked, spread)[:MAX_ATTEMPTS])
 
     def _read_ahead(self, tried: Sequence[Candidate]) -> None:
         """Starts the first reads of a launch in the first attempt's cloud, while other calls run."""

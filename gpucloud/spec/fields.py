@@ -35,6 +35,8 @@ class UnknownNameError(ValueError):
 
 ARCHES = ("x86_64", "arm64")
 PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
+SPREADS = {"cloud": 1, "region": 2, "zone": 3}
+"""What the places of several boxes may differ in, and how many parts of a place that takes."""
 NAME = "^[a-z0-9][a-z0-9-]{0,39}$"
 LONGEST = timedelta(days=3650)
 """The longest duration: a longer one is a typing error, and may exceed the range of dates."""
@@ -109,6 +111,7 @@ arch = choice(*ARCHES, amd64="x86_64", aarch64="arm64")
 interconnect = choice(*INTERCONNECTS)
 rdma = choice(*RDMA)
 preset = choice(*PRESETS)
+spread = choice(*SPREADS)
 
 
 def whole(low: int, high: int, what: str) -> Callable[[object], int]:

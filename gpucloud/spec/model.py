@@ -269,6 +269,23 @@ class Spec:
             default=1,
         )
     )
+    count: int = field(
+        metadata=_declared(
+            read.whole(1, 100, "a whole number of boxes"),
+            Flag(BOX, "N"),
+            {**_WHOLE, "minimum": 1},
+            "Number of boxes of one run, each by itself; launch only. Default: 1.",
+            default=1,
+        )
+    )
+    spread: str | None = field(
+        metadata=_declared(
+            read.spread,
+            Flag(PLACE, "PLACES"),
+            {"enum": list(read.SPREADS)},
+            f"With count: distribute the boxes evenly over different places: {', '.join(read.SPREADS)}.",
+        )
+    )
     disk: int = field(
         metadata=_declared(
             read.disk_gib,
@@ -498,6 +515,10 @@ class Spec:
             )
         if self.volumes and self.nodes > 1:
             yield "volumes and nodes contradict: a volume is attached to one machine"
+        if self.volumes and self.count > 1:
+            yield "volumes and count contradict: a volume is attached to one machine"
+        if self.spread is not None and self.count == 1:
+            yield "spread needs count: how many boxes there are, such as 3"
         if self.idle_below is not None and self.idles_out_after() is None:
             yield "idle_below needs idle: how long the box may be idle, such as 1h"
         if self.idle_below is not None and any(wish.mig for wish in parse_wishes(self.gpu or "")):
@@ -521,6 +542,11 @@ class Spec:
         """
         own = self.given - self.from_preset
         return Spec(**{name: getattr(self, name) for name in own} | fields)
+
+    @property
+    def machines(self) -> int:
+        """The nodes of all boxes."""
+        return self.nodes * self.count
 
     @property
     def wants_gpu(self) -> bool:

@@ -39,7 +39,9 @@ regions: [us-*, "!us-west-1"]
 zones: use1-az1
 max_price: 32.50
 budget: 100
-nodes: 1
+nodes: 2
+count: 3
+spread: region
 disk: 500
 image: cuda-12.4
 ttl: 1h30m
@@ -54,7 +56,6 @@ env:
   DEBUG: on
   TOKEN:
 sync: [".:work"]
-volumes: ["data:/data"]
 ports: [8888, 6006]
 tags: {team: ml}
 allow_from: [203.0.113.7]
@@ -85,7 +86,7 @@ def complaint(tmp_path: Path, text: str, **flags: object) -> str:
 
 def test_a_file_may_say_everything(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path, FULL), {})
-    assert spec.given == set(FIELDS) - {"volumes"}  # which contradict nodes
+    assert spec.given == set(FIELDS) - {"volumes"}  # which contradict nodes and count
     assert (spec.gpu_memory, spec.max_price, spec.disk) == (Decimal(40), Decimal("32.50"), 500)
     assert spec.purchase == (Purchase.SPOT, Purchase.ON_DEMAND)
     assert (spec.ttl, spec.idle) == (timedelta(minutes=90), timedelta(minutes=30))

@@ -83,6 +83,7 @@ class Machine:
     def variables(self) -> dict[str, str]:
         """Those of every session, in which the folder is ``/scratch`` again."""
         lines = (self.root / "etc/environment").read_text().splitlines()[1:]
+        assert len(lines) == len(set(lines)), "told once"
         return dict(line.replace(str(self.root), "").split("=", 1) for line in lines)
 
 
@@ -136,7 +137,7 @@ def test_a_reboot_mounts_what_is_there_and_a_stop_begins_anew(tmp_path: Path) ->
     assert machine.boot() == ["mount -L gpucloud-scratch /scratch"]
     (tmp_path / "label-gpucloud-scratch").unlink()
     assert machine.boot() == [f"{FORMATTED} /dev/nvme1n1", "mount /dev/nvme1n1 /scratch"]
-    assert machine.variables == WHERE, "told once"
+    assert machine.variables == WHERE
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.chaos.lab import OWNER, Before, Home
+from tests.chaos.lab import OWNER, STRANGER, Before, Home
 
 Line = tuple[str, ...]
 WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
@@ -87,7 +87,8 @@ def _detached(home: Home, cloud: str) -> None:
 def _interrupted(home: Home, cloud: str) -> None:
     """A detached run is there, whose box its cloud has taken back."""
     _detached(home, cloud)
-    [machine] = [each["id"] for each in home.lab.billing() if each["kind"] == "instance"]
+    ours = [each for each in home.lab.billing() if each["owner"] != STRANGER]
+    [machine] = [each["id"] for each in ours if each["kind"] == "instance"]
     home.lab.clouds.interrupt(machine, notice_s=0)
 
 

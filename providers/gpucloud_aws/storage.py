@@ -47,8 +47,8 @@ def find(clients: Clients, account: str, bucket: str) -> StorePlace:
                 raise UsageError(text, hint=hint) from error
             case _:
                 raise
-    named = dict(answer).get("LocationConstraint")
-    return StorePlace(container=bucket, region=OLD_NAMES.get(named, named), account=account)
+    named = answer.get("LocationConstraint")
+    return StorePlace(container=bucket, region=OLD_NAMES.get(named) or str(named), account=account)
 
 
 def folders(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:

@@ -220,9 +220,10 @@ class Held:
 
     def renew(self) -> StorageLease:
         """Puts a new lease on the box."""
-        self._renewed_at = time.monotonic()
+        asked_at = time.monotonic()
         lease = self.cloud.lend(self.grant)
         on_box.send_credentials(self.target, lease.reading, lease.writing)
+        self._renewed_at = asked_at
         return lease
 
     def keep(self, look_s: float) -> None:

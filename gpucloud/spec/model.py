@@ -443,7 +443,7 @@ class Spec:
             read.store_url,
             Flag(BOX, "URL"),
             {**_STRING, "examples": ["s3://bucket/lab"]},
-            "Your bucket for the checkpoints of `run`: s3://BUCKET/PATH.",
+            "Your bucket for the checkpoints of `run`: s3://BUCKET/PATH or az://ACCOUNT/CONTAINER/PATH.",
         )
     )
     checkpoint_every: timedelta | None = field(

@@ -43,7 +43,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("savingsplans", "DescribeSavingsPlans"): Repeat.SAFE,
     ("savingsplans", "DescribeSavingsPlansOfferingRates"): Repeat.SAFE,
     ("service-quotas", "GetServiceQuota"): Repeat.SAFE,
-    ("s3", "HeadBucket"): Repeat.SAFE,
+    ("s3", "GetBucketLocation"): Repeat.SAFE,
     ("s3", "ListObjectsV2"): Repeat.SAFE,
     ("sts", "AssumeRole"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,

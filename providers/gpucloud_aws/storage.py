@@ -18,6 +18,8 @@ from gpucloud_aws.errors import code_of
 
 LEASE_S = 3600
 """The longest session of a role that a session of a role may ask for, as those of single sign-on are."""
+OLD_NAMES = {None: "us-east-1", "EU": "eu-west-1"}
+"""How GetBucketLocation names the oldest regions (S3 API Reference)."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
 _LONGEST_NAME = 32
@@ -33,19 +35,20 @@ def find(clients: Clients, account: str, bucket: str) -> StorePlace:
         raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use s3://BUCKET/PATH")
     s3 = clients.client("s3", clients.home_region, attempts=READ_ATTEMPTS)
     try:
-        answer = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
-    except Exception as error:  # an answer to HEAD has no body, so that its status is all that S3 says
+        answer = s3.get_bucket_location(Bucket=bucket, ExpectedBucketOwner=account)
+    except Exception as error:
         match code_of(error):
-            case "404":
+            case "NoSuchBucket":
                 made = f"create it: aws s3 mb s3://{bucket}"
                 raise UsageError(f"there is no bucket {bucket!r} on AWS", hint=made) from error
-            case "403":
-                text = f"bucket {bucket!r} belongs to another AWS account, or you may not list it"
-                hint = f"use a bucket of account {account}, with the right s3:ListBucket on it"
+            case "AccessDenied":
+                text = f"bucket {bucket!r} belongs to another AWS account, or you may not look at it"
+                hint = f"use a bucket of account {account}, with the right s3:GetBucketLocation on it"
                 raise UsageError(text, hint=hint) from error
             case _:
                 raise
-    return StorePlace(container=bucket, region=answer["BucketRegion"], account=account)
+    named = answer.get("LocationConstraint")
+    return StorePlace(container=bucket, region=OLD_NAMES.get(named) or str(named), account=account)
 
 
 def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:

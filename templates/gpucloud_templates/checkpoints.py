@@ -128,12 +128,13 @@ def upload() -> dict[str, Any]:
     """
     with alone():
         settings, last = load("settings.json"), load(MARKER)
-        files, known = scan(settings["folder"]), last.get("files", {})
+        known: dict[str, list[int]] = last.get("files", {})
+        files = scan(settings["folder"])
         if not files or files == {name: each[:2] for name, each in known.items()}:
             return last
         # What was restored belongs to another attempt: the first checkpoint of each is whole.
         number = 1 if last.get("restored") else last.get("number", 0) + 1
-        old = {} if last.get("restored") else known
+        old: dict[str, list[int]] = {} if last.get("restored") else known
         changed = [name for name, each in files.items() if old.get(name, [])[:2] != each]
         target = f"{WRITING}{settings['run']}/attempts/{settings['attempt']}"
         copy(settings, settings["folder"], f"{target}/{number}/", changed)
@@ -142,7 +143,7 @@ def upload() -> dict[str, Any]:
         if torn:
             raise FailedError(f"{torn[0]!r} was changed during its upload")
         listed = {name: [*each, number if name in changed else old[name][2]] for name, each in files.items()}
-        marker = {"number": number, "at": round(time.time()), "files": listed}
+        marker: dict[str, Any] = {"number": number, "at": round(time.time()), "files": listed}
         rclone(settings, "rcat", f"{target}/{MARKER}", sent=json.dumps(marker).encode())
         save(MARKER, marker)
         return marker
@@ -205,7 +206,7 @@ def restore(settings: Mapping[str, Any], attempt: int) -> dict[str, Any]:
         if not whole(draft, marker["files"]):
             raise DamagedError("not all of its files are there")
         for name, each in marker["files"].items():
-            target = os.path.join(settings["folder"], name)
+            target = os.path.join(str(settings["folder"]), name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.utime(os.path.join(draft, name), ns=(each[1], each[1]))
             os.replace(os.path.join(draft, name), target)
@@ -230,11 +231,11 @@ def checked(text: bytes) -> dict[str, Any]:
         right = is_count(number) and all(
             is_inside(name) and len(each) == 3 and all(map(is_count, each)) for name, each in files.items()
         )
+        if right:
+            return {"number": number, "files": files}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        right = False
-    if not right:
-        raise DamagedError("its list of files is damaged")
-    return {"number": number, "at": marker.get("at"), "files": files}
+        pass
+    raise DamagedError("its list of files is damaged")
 
 
 def is_count(value: object) -> bool:

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from gpucloud.api.launching import Buyer, names_of
+from gpucloud.boxes.attachments import holding
 from gpucloud.boxes.provision import Bought, Deal, buy, make_ready
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.spread import attempts_of_next
+from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
@@ -42,10 +44,17 @@ def launch_all(buyer: Buyer) -> tuple[list[Box], GpucloudError | None]:
     Raises:
         GpucloudError: none is ready; nothing is left, unless the error says so.
     """
-    context = buyer.context
     buyer.settle_first()
     deal, echo = buyer.agree()
-    bought, failure = _buy_all(buyer, deal, echo)
+    with holding(buyer.context, buyer.wanted.spec) as volumes:
+        return _launch_all(buyer, deal, echo, volumes)
+
+
+def _launch_all(
+    buyer: Buyer, deal: Deal, echo: Call | None, volumes: Sequence[UsableVolume]
+) -> tuple[list[Box], GpucloudError | None]:
+    context = buyer.context
+    bought, failure = _buy_all(buyer, deal, echo, volumes)
     failures = [] if failure is None else [failure]
     ready: list[Box] = []
     for number, each in enumerate(bought, start=1):
@@ -69,7 +78,9 @@ def launch_all(buyer: Buyer) -> tuple[list[Box], GpucloudError | None]:
     return ready, worst
 
 
-def _buy_all(buyer: Buyer, deal: Deal, echo: Call | None) -> tuple[list[Bought], GpucloudError | None]:
+def _buy_all(
+    buyer: Buyer, deal: Deal, echo: Call | None, volumes: Sequence[UsableVolume]
+) -> tuple[list[Bought], GpucloudError | None]:
     """Buys the boxes, each at a place that the spread allows; the first that cannot be bought is the last.
 
     Raises:
@@ -87,7 +98,8 @@ def _buy_all(buyer: Buyer, deal: Deal, echo: Call | None) -> tuple[list[Bought],
         plan = replace(deal.plan, attempts=tuple(attempts), spec=each.document())
         with _ended_if_this_fails(context, [other.box for other in bought]):
             try:
-                one = buy(context, market, replace(deal, plan=plan), replace(wanted, spec=each), echo)
+                terms = replace(wanted, spec=each)
+                one = buy(context, market, replace(deal, plan=plan), terms, echo, volumes=volumes)
             except GpucloudError as error:
                 if not bought or context.tasks.signum is not None:
                     raise

@@ -364,10 +364,9 @@ def _mkfs(box: Playing, arguments: Sequence[str]) -> Result:
 
 
 def _mount(box: Playing, arguments: Sequence[str]) -> Result:
-    """Volumes are mounted by ``LABEL=``; local disks are not."""
-    if any(word.startswith(("LABEL=", "remount,")) for word in arguments):
-        return boxes_volumes.mount(box, arguments)
-    return box.local_disks.play("mount", arguments)
+    """Mounts a local disk, by its device or ``-L``, or a volume; without arguments, shows local disks."""
+    local = not arguments or arguments[0] in {"-L", "--bind"} or any(map(box.local_disks.has, arguments))
+    return box.local_disks.play("mount", arguments) if local else boxes_volumes.mount(box, arguments)
 
 
 def _mountpoint(box: Playing, arguments: Sequence[str]) -> Result:

@@ -255,9 +255,9 @@ class Box:
         """Where a path of the box is on this machine."""
         return self._disk.paths.path(path)
 
-    def text(self, text: str) -> str:
-        """Shell text with the paths of the box replaced."""
-        return self._disk.paths.text(text)
+    def job_text(self, text: str) -> str:
+        """The text of a job, with the paths of its data replaced."""
+        return self._disk.paths.data(text)
 
     @property
     def mounts(self) -> Mounts:

@@ -94,8 +94,8 @@ class Playing(Protocol):
         """Where a path of the box is on this machine."""
         ...
 
-    def text(self, text: str) -> str:
-        """Shell text with the paths of the box replaced."""
+    def job_text(self, text: str) -> str:
+        """The text of a job, with the paths of its data replaced."""
         ...
 
     @property
@@ -396,9 +396,9 @@ def _wall(box: Playing, arguments: Sequence[str]) -> Result:
 
 
 def _own_paths(box: Playing, arguments: Sequence[str]) -> Result:
-    """Replaces the paths of the box in a script."""
+    """Replaces the paths of a box's data in the script of a job."""
     file = Path(arguments[0])
-    file.write_text(box.text(file.read_text(encoding="utf-8")), encoding="utf-8")
+    file.write_text(box.job_text(file.read_text(encoding="utf-8")), encoding="utf-8")
     return 0, ""
 
 

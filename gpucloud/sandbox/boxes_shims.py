@@ -83,7 +83,7 @@ exec "$@"
 """
 
 _BASH = """#!{bash}
-# Runs the command. The paths in the script of a job are the box's own.
+# Runs the command. The paths of data in the script of a job are the box's own.
 case "$*" in .gpucloud/jobs/*/script) "{shims}/own-paths" "$PWD/$1" ;; esac
 exec {bash} "$@"
 """

@@ -40,6 +40,8 @@ OWN_PATHS = tuple(
     )
 )
 """What a box has of its own; every other path is this machine's."""
+DATA_PATHS = ("/scratch", "/workspace")
+"""Those that a user's job works in, besides the volumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,12 @@ class PathMap:
             rf"|(?<![\w./-])(?:/usr)?/s?bin/(?P<program>{programs})(?![\w-])"
         )
         return re.sub(pattern, self._replacement, text)
+
+    def data(self, text: str) -> str:
+        """The text of a user's job, with the paths of its data replaced; other words may be no paths."""
+        own = "|".join(map(re.escape, (*DATA_PATHS, *self.mounts.paths())))
+        pattern = rf"{re.escape(str(self.root))}|(?<![\w./-])(?P<own>{own})(?![\w-])"
+        return re.sub(pattern, lambda found: f"{self.root}{found['own']}" if found["own"] else found[0], text)
 
     def path(self, path: str) -> Path:
         """One absolute path of the box, never outside its folder."""

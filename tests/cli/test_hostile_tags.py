@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import boto3
 import pytest
 
 from gpucloud.clouds.cloud import Clouds
@@ -31,6 +32,7 @@ Retag = Callable[[Any, dict[str, str]], None]
 def retag(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> Retag:
     for name, value in cli.endpoint.environ.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # one of an earlier test has its profiles
 
     def change(box: Any, tags: dict[str, str]) -> None:
         cloud = Clouds.installed(own_profile())["aws"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 
 from gpucloud_pricing.likeness import most_like
 from gpucloud_pricing.values import Region
@@ -91,7 +92,12 @@ def region_names(region: Region) -> frozenset[str]:
 
 def opt_in_head(zone: str, region: Region) -> str | None:
     """The prefix of a zone that an account must opt in to; ``None`` for an ordinary zone."""
-    head = re.match(region.opt_in_zones, zone) if region.opt_in_zones else None
+    return _matched_head(region.opt_in_zones, zone) if region.opt_in_zones else None
+
+
+@cache  # asked for each of 100,000 prices, of a few hundred zones
+def _matched_head(pattern: str, zone: str) -> str | None:
+    head = re.match(pattern, zone)
     return head and head.group()
 
 

@@ -20,6 +20,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Answered, ApiCall, Witness
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
+from gpucloud_alibaba.connections import share_pools
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, reading
 from gpucloud_alibaba.models import ecs_models
 
@@ -263,6 +264,7 @@ class Clients:
         kind: Any = import_module(f"{package}.client").Client
         kinds: Any = import_module("alibabacloud_tea_openapi.utils_models")
         _silence()
+        share_pools()
         endpoint, protocol = own_endpoint(self.profile)
         if endpoint is None and product != "ecs":
             endpoint = _endpoint_of(product, region)

@@ -1,0 +1,31 @@
+"""Threads that begin together share one pool of connections of the SDK."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+from darabonba.core import DaraCore
+
+from gpucloud_alibaba.connections import share_pools
+
+THREADS = 16
+
+
+def test_threads_that_begin_together_share_one_pool_for_each_host() -> None:
+    """Each host has one pool, and other hosts have others."""
+    share_pools()
+    begin = Barrier(THREADS)
+
+    def pool(number: int) -> Any:
+        begin.wait()
+        host = f"https://host-{number % 2}.test:443:pool=64"
+        sdk: Any = DaraCore
+        return host, sdk._get_session(session_key=host, protocol="HTTPS", pool_size=64)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        made = list(threads.map(pool, range(THREADS)))
+
+    assert len({host for host, _ in made}) == 2
+    assert len({(host, id(session)) for host, session in made}) == 2

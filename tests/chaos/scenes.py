@@ -37,6 +37,7 @@ class Scene:
         forgotten: whether the journal has been lost: then only tags tell.
         most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
         reads: whether it changes nothing.
+        stops: whether it may leave a stopped box, which no sweep deletes before its deadline.
         kinds: of faults; ``None`` for all. Where a command does what others do, only how it may die is new,
             and what comes of its own changing calls.
     """
@@ -50,6 +51,7 @@ class Scene:
     forgotten: bool = False
     most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
     reads: bool = False
+    stops: bool = False
     kinds: frozenset[str] | None = None
 
 
@@ -148,8 +150,17 @@ SCENES = {
             line=_always("extend", "x", "--ttl", "48h"),
             kinds=OF_EXTEND,
         ),
-        Scene(name="stop", before=_launched, line=_always("stop", "x", "--yes"), ends=True, kinds=OF_EXTEND),
-        Scene(name="start", before=_stopped, line=_always("start", "x", "--yes"), kinds=OF_EXTEND),
+        Scene(
+            name="stop",
+            before=_launched,
+            line=_always("stop", "x", "--yes"),
+            ends=True,
+            stops=True,
+            kinds=OF_EXTEND,
+        ),
+        Scene(
+            name="start", before=_stopped, line=_always("start", "x", "--yes"), stops=True, kinds=OF_EXTEND
+        ),
         Scene(
             name="down-stopped",
             before=_stopped,

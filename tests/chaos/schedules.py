@@ -156,7 +156,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
             wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
         codes = {0, OWED} if cell.action == "hostile" else {0}  # what nobody may end is said each time
         wrong += check_runs(home)
-        wrong += _to_nothing(home, said, forgotten=forgotten, codes=codes)
+        wrong += _to_nothing(home, said, forgotten=forgotten, stops=scene.stops, codes=codes)
         wrong += check_stranger(home, theirs)
         return Outcome(struck=meeting.struck, wrong=tuple(wrong), told="\n".join(said))
     finally:
@@ -232,13 +232,16 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
     return wrong
 
 
-def _to_nothing(home: Home, said: list[str], *, forgotten: bool, codes: Container[int]) -> list[str]:
+def _to_nothing(
+    home: Home, said: list[str], *, forgotten: bool, stops: bool, codes: Container[int]
+) -> list[str]:
     """What the next commands must reach, once nothing can still show up: that nothing of ours is billed."""
     if not ours(home):
         return []
     later = {"later": AFTER_THE_WINDOW_S}
     down, sweep = ("down", "--all", "--yes"), ("sweep", "--older-than", "0s", "--yes")
-    for line in (down, sweep) if forgotten else (down,):
+    lost = (down, sweep, ("recover",), down) if stops else (down, sweep)
+    for line in lost if forgotten else (down,):
         last = home.run(*line, plight=later)
         said.append(_told(line[0], last))
         if last.code not in codes:

@@ -56,10 +56,11 @@ def paying_text(boxes: Sequence[Box]) -> str:
     for box in boxes:
         for money in box.paying:
             sums[money.currency] = sums.get(money.currency, Decimal(0)) + money.amount
+    unknown = [box.name for box in boxes if not box.is_over and _is_bound(box)]
     if not sums:
-        return "Your boxes cost nothing now."
+        return f"The cost of {', '.join(unknown)} is unknown." if unknown else "Your boxes cost nothing now."
     costs = [f"{format_money(amount, currency)} per hour" for currency, amount in sorted(sums.items())]
-    least = "at least " if any(_is_bound(box) for box in boxes) else ""
+    least = "at least " if unknown else ""
     return f"Your boxes cost {least}{' and '.join(costs)} now."
 
 

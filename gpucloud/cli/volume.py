@@ -155,14 +155,10 @@ def show_volumes(output: Output, volumes: Sequence[Volume]) -> None:
 
 def paying_text_of(volumes: Sequence[Volume]) -> str:
     """What volumes cost per day now, and which of them nobody uses, as a sentence."""
-    prices = [volume.per_hour for volume in volumes if volume.per_hour and not volume.is_over]
-    sums = {price.currency: Decimal(0) for price in prices}
-    for price in prices:
-        sums[price.currency] += price.amount * HOURS_PER_DAY
-    costs = " and ".join(_money(amount, currency) for currency, amount in sorted(sums.items()))
-    idle = [volume.name for volume in volumes if not volume.is_over and volume.attached_to is None]
+    living = [volume for volume in volumes if not volume.is_over]
+    idle = [volume.name for volume in living if volume.attached_to is None]
     unused = f"; no box uses {', '.join(idle)}" if idle else ""
-    return f"Your volumes cost {costs or 'nothing'} per day now{unused}."
+    return f"Your volumes cost {_sum_per_day_text(living)} per day now{unused}."
 
 
 def state_text(volume: Volume) -> str:
@@ -194,6 +190,17 @@ def _used_text(volume: Volume, now: datetime) -> str:
 def _per_day_text(volume: Volume) -> str | None:
     price = None if volume.is_over else volume.per_hour
     return None if price is None else _money(price.amount * HOURS_PER_DAY, price.currency)
+
+
+def _sum_per_day_text(living: Sequence[Volume]) -> str:
+    """What volumes cost per day, in each currency; "at least" if the price of one is unknown."""
+    sums: dict[str, Decimal] = {}
+    for price in filter(None, (volume.per_hour for volume in living)):
+        sums[price.currency] = sums.get(price.currency, Decimal(0)) + price.amount * HOURS_PER_DAY
+    costs = " and ".join(_money(amount, currency) for currency, amount in sorted(sums.items()))
+    if any(volume.per_hour is None for volume in living):
+        return f"at least {costs}" if costs else "an unknown amount"
+    return costs or "nothing"
 
 
 def _money(amount: Decimal, currency: str) -> str:

@@ -168,8 +168,10 @@ def test_a_lost_journal_finds_it_stopped(cli: Shell) -> None:
     assert cli("stop", "x", "--yes").code == 0
     for file in (cli.home / "state-sandbox").glob("journal.db*"):
         file.unlink()
-    assert cli("recover").code == 0
+    recovered = cli("recover")
+    assert recovered.code == 0
     assert the_box(cli)["state"] == "stopped"
+    assert "The cost of x is unknown." in recovered.err  # its disk is billed, at a price that no tag tells
     assert cli("down", "x", "--yes").code == 0
     assert cli.sandbox.status()["billing"] == []
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Launched, Looked, Proposal, Ran, Recovered, Searched, Swept
     from gpucloud.api.runs import Run, RunAttempt
+    from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
@@ -75,6 +76,7 @@ _MODULES = {
     "gpucloud.api.client": "Client",
     "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Launched Looked Proposal Ran Recovered Searched Swept",
+    "gpucloud.api.snapshot": "Snapshot",
     "gpucloud.api.volume": "Volume",
     "gpucloud.api.runs": "Run RunAttempt",
     "gpucloud.checkup": "Checked",
@@ -178,6 +180,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "SetupFailedError",
     "SizeComparison",
     "Slice",
+    "Snapshot",
     "Spec",
     "SpecError",
     "Spend",

@@ -65,6 +65,7 @@ def rfc3339(moment: datetime) -> str:
 
 EXPIRES_TAG = f"{TAG_PREFIX}expires"
 VOLUME_TAG = f"{TAG_PREFIX}volume"
+SNAPSHOT_TAG = f"{TAG_PREFIX}snapshot"
 RETAIN_TAG = f"{TAG_PREFIX}retain"
 """Marks what is wanted until its deadline, also where no journal knows it: data that outlives boxes."""
 
@@ -76,7 +77,7 @@ BOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """What a box's id may look like: it travels in tags, paths and the arguments of programs."""
 
 VOLUME_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-"""What a volume may be called: as a box."""
+"""What a volume or a snapshot may be called: as a box."""
 
 _GRAMMAR: Mapping[str, re.Pattern[str]] = {
     "owner": OWNER_ID,
@@ -84,6 +85,7 @@ _GRAMMAR: Mapping[str, re.Pattern[str]] = {
     "op": re.compile(rf"(?:{BOX_ID.pattern})?"),
     "run": re.compile(rf"(?:{RUN_ID.pattern})?"),
     "volume": re.compile(rf"(?:{VOLUME_NAME.pattern})?"),
+    "snapshot": re.compile(rf"(?:{VOLUME_NAME.pattern})?"),
     "expires": re.compile(r"none|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII),
 }
 _SHOWN_CHARACTERS = 60
@@ -101,8 +103,9 @@ def expires_text(expires_at: datetime | None) -> str:
 class Tags:
     """The five tags of every billable resource, the same on every cloud.
 
-    ``expires`` has the form of :func:`expires_text`. ``volume`` is the name of a volume, and empty for what
-    belongs to a box; ``retain`` tells that only the deadline makes the resource unwanted.
+    ``expires`` has the form of :func:`expires_text`. ``volume`` is the name of a volume, ``snapshot`` that of
+    a snapshot; both are empty for what belongs to a box. ``retain`` tells that only the deadline makes the
+    resource unwanted.
 
     Raises:
         ValueError: a value is none that gpucloud writes; says which.
@@ -114,6 +117,7 @@ class Tags:
     run: str
     expires: str
     volume: str = ""
+    snapshot: str = ""
     retain: bool = False
 
     def __post_init__(self) -> None:
@@ -134,7 +138,8 @@ class Tags:
 
     def as_dict(self) -> dict[str, str]:
         """The tags as the clouds hold them, keys with the prefix ``gpucloud:``."""
-        further = {VOLUME_TAG: self.volume, RETAIN_TAG: "true" if self.retain else ""}
+        names = {VOLUME_TAG: self.volume, SNAPSHOT_TAG: self.snapshot}
+        further = {**names, RETAIN_TAG: "true" if self.retain else ""}
         return {
             f"{TAG_PREFIX}owner": self.owner,
             f"{TAG_PREFIX}box": self.box,
@@ -194,8 +199,8 @@ class Resource:
     """One resource as its cloud shows it now.
 
     ``tags`` is ``None`` if the resource has none of gpucloud's tags. ``created_at`` is ``None`` where the
-    cloud does not say; so is ``size_gib``, of a disk. ``zone`` is in the market's own terms (AWS: AZ id), and
-    empty for what is in no zone, or is not a machine or a disk.
+    cloud does not say; so is ``size_gib``, of a disk, or of the disk that a snapshot was made of. ``zone`` is
+    in the market's own terms (AWS: AZ id), and empty for what is in no zone, or is not a machine or a disk.
     """
 
     ref: Ref
@@ -333,7 +338,8 @@ class Order:
 class VolumeOrder:
     """An encrypted disk that is to outlive boxes; the fields are those of an :class:`Order`.
 
-    ``zone`` is empty for a cloud whose disks need none.
+    ``zone`` is empty for a cloud whose disks need none. ``snapshot`` is what the disk is filled from; without
+    it the disk is blank.
     """
 
     key: str
@@ -342,6 +348,25 @@ class VolumeOrder:
     region: str
     zone: str
     size_gib: int
+    tags: Tags
+    snapshot: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotOrder:
+    """A snapshot of a disk; the fields are those of an :class:`Order`.
+
+    ``size_gib`` is that of the disk. ``keep_days`` is after how many days a cloud that can end it by itself
+    does so: not before its deadline.
+    """
+
+    key: str
+    name: str
+    account: str
+    region: str
+    disk: Ref
+    size_gib: int
+    keep_days: int
     tags: Tags
 
 

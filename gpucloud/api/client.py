@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Tending,
     )
     from gpucloud.api.runs import Run
+    from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
+    from gpucloud.planning.snapshot_plan import SnapshotPlan
     from gpucloud.planning.volume_plan import VolumePlan
     from gpucloud.runs.job import Write
     from gpucloud.runtime.tasks import Tasks
@@ -1023,6 +1025,123 @@ class Client:
             ended = delete(context, found, lambda: confirm is None or confirm(self._read_volume(found)))
         return self._read_volume(ended)
 
+    # --- snapshots
+
+    def create_snapshot(
+        self,
+        name: str,
+        *,
+        of: str,
+        keep: timedelta | None = None,
+        confirm: Callable[[SnapshotPlan], bool] | None = None,
+    ) -> Snapshot:
+        """Copies a volume as it is now, in its region.
+
+        A box that uses the volume runs its checkpoint command and writes what it has not written yet before.
+        The call returns when the cloud has accepted it: the copy may take a while.
+
+        Args:
+            name: its name, unique among the living boxes, volumes and snapshots.
+            of: the name or id of the volume.
+            keep: how long it is kept; by default, 30 days.
+            confirm: is called before anything is bought; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: a value is not possible, or ``confirm`` returned ``False``.
+            ConnectionFailedError: the box that uses the volume does not answer.
+            CloudError: the cloud refused; nothing is left.
+            OwedError: something may still be billed.
+        """
+        from gpucloud.api.volumes import snapshot
+        from gpucloud.planning.volume_plan import KEEP
+
+        volume, kept = self._find(of, Kind.VOLUME), KEEP if keep is None else keep
+        market = self.catalog.market
+        with self._session.operation() as context:
+            made = snapshot(context, market, volume, name=name, keep=kept, confirm=confirm)
+        return self._read_snapshot(made)
+
+    def snapshots(self, *, over: bool = False) -> list[Snapshot]:
+        """The owner's snapshots in the journal, oldest first; ``over`` adds deleted and failed ones."""
+        found = self.journal.boxes(owner=self.owner, over=over, kind=Kind.SNAPSHOT)
+        return [self._read_snapshot(snapshot) for snapshot in found]
+
+    def snapshot(self, name: str) -> Snapshot:
+        """The living snapshot with this name or id; otherwise the newest one that has ended.
+
+        Raises:
+            UsageError: there is none.
+        """
+        return self._read_snapshot(self._find(name, Kind.SNAPSHOT))
+
+    def restore_snapshot(
+        self,
+        name: str,
+        *,
+        volume: str,
+        near: str | None = None,
+        zone: str | None = None,
+        size_gib: int | None = None,
+        keep: timedelta | None = None,
+        confirm: Callable[[VolumePlan], bool] | None = None,
+    ) -> Volume:
+        """Creates a volume that is filled from a snapshot, in any zone of its region.
+
+        Args:
+            name: the name or id of the snapshot.
+            volume: the name of the new volume.
+            near: a GPU that is to be near, as in a spec; by default, any.
+            zone: the zone; by default, that of the volume that the snapshot was made of.
+            size_gib: its size; by default, that of the volume that the snapshot was made of.
+            keep: how long it is kept after its last use; by default, 30 days.
+            confirm: is called before anything is bought; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: a value is not possible, or ``confirm`` returned ``False``.
+            NoOfferError: nothing matches.
+            CloudError: the cloud refused; nothing is left.
+            OwedError: something may still be billed.
+        """
+        from gpucloud.api.volumes import restore
+        from gpucloud.planning.snapshot_plan import size_of, spec_near
+        from gpucloud.planning.volume_plan import KEEP
+
+        source = self._find(name, Kind.SNAPSHOT)
+        spec = spec_near(source, gpu=near, zone=zone)
+        market = self.catalog.market_for(spec.demand())
+        with self._session.operation() as context:
+            made = restore(
+                context,
+                market,
+                spec,
+                source,
+                name=volume,
+                size_gib=size_of(source, size_gib),
+                keep=KEEP if keep is None else keep,
+                confirm=confirm,
+            )
+        return self._read_volume(made)
+
+    def delete_snapshot(self, name: str, *, confirm: Callable[[Snapshot], bool] | None = None) -> Snapshot:
+        """Deletes a snapshot; returns when its cloud confirms that nothing billable is left.
+
+        Volumes that were filled from it keep their data.
+
+        Args:
+            name: its name or id.
+            confirm: is called before anything is deleted; by default, nothing is confirmed.
+
+        Raises:
+            OwedError: it may still be billed; the next call that changes anything continues.
+            UsageError: there is none, or ``confirm`` returned ``False``.
+        """
+        from gpucloud.api.volumes import end
+
+        found = self._find(name, Kind.SNAPSHOT)
+        with self._session.operation() as context:
+            ended = end(context, found, lambda: confirm is None or confirm(self._read_snapshot(found)))
+        return self._read_snapshot(ended)
+
     # --- a box's nodes
 
     def exec(
@@ -1203,7 +1322,7 @@ class Client:
     # --- what the clouds hold
 
     def recover(self) -> Recovered:
-        """Restores boxes and volumes that are missing from the journal, found by their tags."""
+        """Restores boxes, volumes and snapshots that are missing from the journal, found by their tags."""
         from gpucloud.api.results import Recovered, Searched
         from gpucloud.inventory.discovery import begin, finish
         from gpucloud.inventory.reconcile import refresh_all
@@ -1224,6 +1343,7 @@ class Client:
         return Recovered(
             boxes=tuple(self._read(each) for each in found if each.kind is Kind.BOX),
             volumes=tuple(self._read_volume(each) for each in found if each.kind is Kind.VOLUME),
+            snapshots=tuple(self._read_snapshot(each) for each in found if each.kind is Kind.SNAPSHOT),
             troubles=troubles,
             searched=Searched.of(survey, self.owner),
             living=tuple(self.boxes()),
@@ -1352,6 +1472,11 @@ class Client:
 
         holder = holder_of(self.journal, volume)
         return Volume.read(volume, holder, self.billing_of, self._session.now())
+
+    def _read_snapshot(self, snapshot: JournalBox) -> Snapshot:
+        from gpucloud.api.snapshot import Snapshot
+
+        return Snapshot.read(snapshot, self.billing_of, self._session.now())
 
     def _read(self, box: JournalBox) -> Box:
         from gpucloud.api.box import Box

@@ -111,6 +111,38 @@ class VolumeDocument(TypedDict):
     cost_so_far: MoneyDocument | None
 
 
+class SnapshotDocument(TypedDict):
+    """One snapshot: a copy of a volume.
+
+    Attributes:
+        name: unique among the owner's living boxes, volumes and snapshots.
+        id: unique for ever.
+        state: ``planned``, ``provisioning``, ``ready``, ``deleting``, ``deleted`` or ``failed``.
+        of: the name of the volume that it was made of; ``null`` if unknown.
+        size_gib: the size of that volume, which is the most that it holds.
+        expires_at: when it is unwanted, and is deleted.
+        overdue: whether it lives past that.
+        ended_at: when it was found deleted.
+        most_per_hour: the most that it costs now; ``null`` if its price is unknown.
+        most_so_far: the most that it has cost; ``null`` if its price is unknown.
+    """
+
+    name: str
+    id: str
+    owner: str
+    state: str
+    of: str | None
+    cloud: str | None
+    region: str | None
+    size_gib: int | None
+    created_at: Time
+    expires_at: Time | None
+    overdue: bool
+    ended_at: Time | None
+    most_per_hour: MoneyDocument | None
+    most_so_far: MoneyDocument | None
+
+
 class BoxDocument(TypedDict):
     """One box: what a user launched.
 

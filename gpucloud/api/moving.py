@@ -15,6 +15,7 @@ from gpucloud.boxes.extend import check_movable
 from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.saving import save_work
 from gpucloud.costs.spend import BillingOf, cost_so_far
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
@@ -27,7 +28,7 @@ from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.between import copy_between, size_of
 from gpucloud.ssh.client import Target, forget, run
-from gpucloud.ssh.environment import ENVIRONMENT, loading, variables_in
+from gpucloud.ssh.environment import ENVIRONMENT, variables_in
 from gpucloud.ssh.keys import find_program, key_folder
 from gpucloud_pricing import Market
 from gpucloud_pricing.places import BadPlaceError
@@ -36,7 +37,6 @@ from gpucloud_pricing.values import Money
 
 PLACES = ("clouds", "regions", "zones")
 GIB = Decimal(1 << 30)
-CHECKPOINT_TIMEOUT_S = 600.0
 HOME = (".",)
 """The paths that are copied by default: the home folder."""
 
@@ -111,7 +111,7 @@ class Mover:
         """Copies the files to the new box, which is deleted if that fails."""
         context = self.context
         try:
-            self._save_work(old, source)
+            save_work(context, old, source)
             context.tell("copy", f"copying files of {old.name} to {new.name}")
             [destination] = self._targets(new)
             context.tasks.run(partial(copy_between, source, destination, self.paths))
@@ -122,17 +122,6 @@ class Mover:
             raise
         context.journal.release(new)
         return context.journal.box(new.id)
-
-    def _save_work(self, old: Box, source: Target) -> None:
-        """Runs the checkpoint command of the old box, if it has one; a failure is told, and ends nothing."""
-        command = old.wanted.spec.get("checkpoint")
-        if not command:
-            return
-        self.context.tell("copy", f"running the checkpoint command of {old.name}")
-        asked = partial(run, source, loading(["sh", "-c", str(command)]), timeout_s=CHECKPOINT_TIMEOUT_S)
-        code = self.context.tasks.run(asked).code
-        if code:
-            self.context.warn("copy", f"The checkpoint command of {old.name} ended with exit code {code}.")
 
     def _confirmed(
         self, confirm: Callable[[Move], bool], old: Box, spec: Spec, gib: Decimal, purchase: Proposal

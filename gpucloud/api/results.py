@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.api.box import Box
+    from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
     from gpucloud.errors import GpucloudError
     from gpucloud.inventory.discovery import Survey
@@ -118,6 +119,7 @@ class Recovered:
 
     boxes: tuple[Box, ...]
     volumes: tuple[Volume, ...]
+    snapshots: tuple[Snapshot, ...]
     troubles: Sequence[GpucloudError]
     searched: Searched
     living: tuple[Box, ...]

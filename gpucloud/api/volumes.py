@@ -1,19 +1,21 @@
-"""Volumes as calls: create, read, delete."""
+"""Volumes and snapshots as calls: create, restore, delete."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.api.volume import Confirm
 from gpucloud.boxes.launch import check_name
+from gpucloud.boxes.snapshots import create_snapshot, wait_complete
 from gpucloud.boxes.volumes import create_volume
 from gpucloud.errors import UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
+from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
 from gpucloud.planning.volume_choice import holder_of
 from gpucloud.planning.volume_plan import plan_volume
 from gpucloud.runtime.context import Context
@@ -22,6 +24,8 @@ from gpucloud.spec.model import Spec
 if TYPE_CHECKING:
     from gpucloud.errors import GpucloudError
     from gpucloud_pricing import Market
+
+T = TypeVar("T")
 
 
 def create(
@@ -38,12 +42,62 @@ def create(
     settle_first(context)
     check_name(context, name)
     plan = plan_volume(context, market, near, name=name, size_gib=size_gib, keep=keep)
-    if confirm is not None:
-        with context.tasks.asking():
-            agreed = confirm(plan)
-        if not agreed:
-            raise UsageError("no volume was created")
+    _agree(context, confirm, plan)
     return create_volume(context, plan)
+
+
+def snapshot(
+    context: Context,
+    market: Market,
+    volume: JournalBox,
+    *,
+    name: str,
+    keep: timedelta,
+    confirm: Callable[[SnapshotPlan], bool] | None,
+) -> JournalBox:
+    """See :meth:`gpucloud.Client.create_snapshot`."""
+    settle_first(context)
+    check_name(context, name)
+    plan = plan_snapshot(market, volume, name=name, keep=keep)
+    _agree(context, confirm, plan)
+    return create_snapshot(context, plan, holder_of(context.journal, volume))
+
+
+def restore(
+    context: Context,
+    market: Market,
+    near: Spec,
+    source: JournalBox,
+    *,
+    name: str,
+    size_gib: int,
+    keep: timedelta,
+    confirm: Confirm | None,
+) -> JournalBox:
+    """See :meth:`gpucloud.Client.restore_snapshot`."""
+    settle_first(context)
+    check_name(context, name)
+    held = context.take(source)
+    if held is None:
+        raise UsageError(
+            f"another process works on snapshot {source.name!r}", hint="wait for it, then repeat"
+        )
+    try:
+        plan = plan_volume(context, market, near, name=name, size_gib=size_gib, keep=keep, snapshot=held)
+        _agree(context, confirm, plan)
+        wait_complete(context, held)
+        return create_volume(context, plan)
+    finally:
+        context.journal.release(held)
+
+
+def _agree(context: Context, confirm: Callable[[T], bool] | None, plan: T) -> None:
+    if confirm is None:
+        return
+    with context.tasks.asking():
+        agreed = confirm(plan)
+    if not agreed:
+        raise UsageError("nothing was created")
 
 
 def delete(context: Context, volume: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
@@ -54,13 +108,18 @@ def delete(context: Context, volume: JournalBox, confirm: Callable[[], bool]) ->
             f"volume {volume.name!r} is attached to box {holder.name!r}",
             hint=f"delete the box before: gpucloud down {holder.name}",
         )
-    if volume.state not in OVER:
+    return end(context, volume, confirm)
+
+
+def end(context: Context, stored: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
+    """See :meth:`gpucloud.Client.delete_volume` and :meth:`gpucloud.Client.delete_snapshot`."""
+    if stored.state not in OVER:
         with context.tasks.asking():
             agreed = confirm()
         if not agreed:
             raise UsageError("nothing was deleted")
     troubles: list[GpucloudError] = []
-    ended = end_all(context, [volume], troubles)
+    ended = end_all(context, [stored], troubles)
     owed = merged(troubles)
     if owed is not None:
         raise owed

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from gpucloud.boxes.stored import ref_of
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, UsageError
@@ -70,12 +71,6 @@ def chosen_at(volumes: Sequence[UsableVolume], cloud: str, region: str, zone: st
     return list(by_path.values())
 
 
-def disk_of(context: Context, volume: Box) -> Ref:
-    """The disk of a volume that is there."""
-    rows = context.journal.resources(volume.id)
-    return next(row.ref for row in rows if row.ref.kind is ResourceKind.DISK)
-
-
 def note_use(context: Context, volume: Box, box: Box) -> None:
     """Journals that a box holds a volume from now on. Nothing is asked of a cloud."""
     now = context.clock()
@@ -97,7 +92,7 @@ def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> l
     chosen = chosen_at(volumes, place.cloud, place.region, place.zone or "")
     with about(box=box.id):
         for number, each in enumerate(chosen):
-            disk = disk_of(context, each.volume)
+            disk = ref_of(context, each.volume, ResourceKind.DISK)
             context.tell("volume", f"attaching {each.volume.name} for {each.path}")
             call = partial(cloud.attach, disk, box.machine(0), number)
             found.append((each, context.tasks.run(call, ATTACH_TIMEOUT_S)))
@@ -132,7 +127,7 @@ def _free(context: Context, volume: Box, used_at: datetime) -> None:
                 context,
                 context.clouds.usable(taken.cloud),
                 context.journal.held(taken),
-                disk_of(context, taken),
+                ref_of(context, taken, ResourceKind.DISK),
             )
     except (CloudError, TimedOutError) as error:
         context.warn("volume", f"The deadline of volume {volume.name} is not in its tags: {error}")

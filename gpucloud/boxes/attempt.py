@@ -9,10 +9,11 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from gpucloud.boxes.attachments import chosen_at, disk_of, note_use
+from gpucloud.boxes.attachments import chosen_at, note_use
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.ends import ensure_end
+from gpucloud.boxes.stored import ref_of
 from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
@@ -35,6 +36,7 @@ from gpucloud.resources import (
     Machine,
     Order,
     Ref,
+    ResourceKind,
     Search,
     State,
     Tags,
@@ -115,7 +117,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
         number,
         allow_from=tuple(terms.allow_from),
         user_data=boot.user_data,
-        volumes=tuple(disk_of(context, each.volume) for each in volumes),
+        volumes=tuple(ref_of(context, each.volume, ResourceKind.DISK) for each in volumes),
     )
     intent = f"{box.op}.{number}"
     context.journal.write(box, _intended(intent, order, candidate, terms, boot))

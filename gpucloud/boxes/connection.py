@@ -15,7 +15,11 @@ from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing.likeness import most_like
 
-LISTED: Mapping[Kind, str] = {Kind.BOX: "gpucloud list", Kind.VOLUME: "gpucloud volume list"}
+LISTED: Mapping[Kind, str] = {
+    Kind.BOX: "gpucloud list",
+    Kind.VOLUME: "gpucloud volume list",
+    Kind.SNAPSHOT: "gpucloud snapshot list",
+}
 """The commands that list the holdings of a kind."""
 
 
@@ -42,7 +46,7 @@ def find_box(journal: Journal, owner: str, name: str, kind: Kind | None = Kind.B
         )
     known = [box.name for box in journal.boxes(owner=owner, kind=kind)]
     kind = kind or Kind.BOX
-    plural = "boxes" if kind is Kind.BOX else "volumes"
+    plural = "boxes" if kind is Kind.BOX else f"{kind}s"
     raise no_such(kind, name, known, hint=f"see your {plural}: {LISTED[kind]}")
 
 

@@ -17,7 +17,16 @@ from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, Outcome
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Made, Making, Resolved, named
 from gpucloud.journal.records import Box
-from gpucloud.resources import Order, Ref, Request, Resource, ResourceKind, VolumeOrder, short_id
+from gpucloud.resources import (
+    Order,
+    Ref,
+    Request,
+    Resource,
+    ResourceKind,
+    SnapshotOrder,
+    VolumeOrder,
+    short_id,
+)
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 
@@ -26,11 +35,13 @@ CREATE_TIMEOUT_S = 180.0
 IN_FLIGHT_S = 20.0
 """How long a call under way may take after a signal: most of the one minute is kept for the deletion."""
 
+AnyOrder = Order | VolumeOrder | SnapshotOrder
+
 T = TypeVar("T", bound=Resource)
 
 
 def prepare(
-    context: Context, box: Box, cloud: Cloud, order: Order | VolumeOrder, call: Callable[[Record], Request]
+    context: Context, box: Box, cloud: Cloud, order: AnyOrder, call: Callable[[Record], Request]
 ) -> Request:
     """Makes what an order needs besides itself, and journals each resource before and after its call."""
     recorder = _Recorder(context, box, order, cloud.name)
@@ -52,7 +63,7 @@ class _Recorder:
 
     context: Context
     box: Box
-    order: Order | VolumeOrder
+    order: AnyOrder
     cloud: str
 
     def making(self, kind: ResourceKind, name: str, /) -> None:
@@ -74,7 +85,7 @@ def create(
     context: Context,
     box: Box,
     cloud: Cloud,
-    order: Order | VolumeOrder,
+    order: AnyOrder,
     *,
     intent: str,
     call: Callable[[Callable[[], None]], Sequence[T]],

@@ -42,7 +42,13 @@ def mount_all(context: Context, node: Target, attached: Sequence[Attached]) -> N
         told = known(context.journal.box(each.volume.id))
         context.tell("volume", f"mounting {each.volume.name} at {each.path}")
         call = partial(
-            mount, node, each.path, label=label_of(each.volume), devices=devices, may_format=not told.mounted
+            mount,
+            node,
+            each.path,
+            label=label_of(each.volume),
+            devices=devices,
+            may_format=not told.mounted,
+            copied=told.label,
         )
         context.tasks.run(call, MOUNT_TIMEOUT_S)
         context.journal.write(each.volume, Seen(facts=Facts(volume=replace(told, mounted=True))))

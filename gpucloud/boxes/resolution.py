@@ -52,7 +52,8 @@ def _made_by(
 ) -> Sequence[Resource]:
     if box.kind is Kind.BOX:
         return _machines_of(context, cloud, intent, found)
-    return [resource for resource in found.resources if resource.ref.kind is ResourceKind.DISK]
+    kind = ResourceKind.DISK if box.kind is Kind.VOLUME else ResourceKind.SNAPSHOT
+    return [resource for resource in found.resources if resource.ref.kind is kind]
 
 
 def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchResult) -> list[Machine]:

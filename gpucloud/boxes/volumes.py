@@ -1,131 +1,63 @@
-"""Creates volumes: encrypted disks that outlive boxes. They end by the same code as boxes."""
+"""Creates volumes: encrypted disks that outlive boxes, blank or filled from a snapshot."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 
-from gpucloud.boxes.creation import create, prepare
-from gpucloud.boxes.launch import abandon, check_name, note_left
-from gpucloud.clouds.audit import about
+from gpucloud.boxes.stored import Calls, buy, new_ids, ref_of
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.errors import CloudError, GpucloudError
-from gpucloud.journal.events import Hashed, Intended, StateChanged
-from gpucloud.journal.facts import Facts, Volume, Wanted
-from gpucloud.journal.lifecycle import BoxState, Kind, new_id
+from gpucloud.journal.facts import Facts, Snapshot, Volume, Wanted
+from gpucloud.journal.lifecycle import Kind
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import VolumePlan
-from gpucloud.resources import (
-    Resource,
-    ResourceKind,
-    Search,
-    Tags,
-    VolumeOrder,
-    cloud_name,
-    expires_text,
-    request_hash,
-    token_for,
-)
+from gpucloud.resources import Request, Resource, ResourceKind, VolumeOrder
 from gpucloud.runtime.context import Context
 
 
 def create_volume(context: Context, plan: VolumePlan) -> Box:
     """Creates a volume, and leaves nothing behind if that fails.
 
-    Raises:
-        UsageError: the name is taken; nothing was spent.
-        CloudError: the cloud refused; nothing is left.
-        OwedError: something may still be billed.
-        InterruptedBySignal: ended by a signal; nothing is left.
+    Raises: as :func:`gpucloud.boxes.stored.buy`.
     """
-    check_name(context, plan.name)
-    order = _order(context, plan)
     cloud = context.clouds.usable(plan.place.cloud)
-    volume = context.journal.plan_box(
-        id=order.tags.box,
+    order = _order(context, plan)
+    source = plan.snapshot.snapshot if plan.snapshot and plan.snapshot.snapshot else Snapshot()
+    calls = Calls(
+        prepare=partial(cloud.prepare_volume, order),
+        create=partial(_create, cloud),
+        made=ResourceKind.DISK,
+        told=f"{order.size_gib} GiB in {cloud.name} {order.zone or order.region}",
+    )
+    return buy(
+        context,
+        cloud,
+        order,
+        calls,
         name=plan.name,
-        owner=context.owner,
-        run_id=None,
-        op=order.tags.op,
-        expires_at=order.tags.ends_at,
+        kind=Kind.VOLUME,
+        place=plan.place,
         facts=Facts(
             wanted=Wanted(spec={}, disk_gib=plan.size_gib),
             listed=plan.listed,
-            volume=Volume(keep_s=plan.keep.total_seconds()),
+            volume=Volume(keep_s=plan.keep.total_seconds(), mounted=source.mounted, label=source.label),
         ),
-        lease=context.lease(),
-        kind=Kind.VOLUME,
     )
-    context.tasks.clean_up = volume.removal
-    try:
-        with about(box=volume.id):
-            _buy(context, volume, cloud, order, plan)
-    except BaseException as error:
-        if isinstance(error, CloudError):
-            with suppress(GpucloudError):  # a journal that cannot be written is handled below
-                note_left(context, volume, cloud.name, order.region)
-        abandon(context, volume, error)
-        raise
-    context.journal.release(volume)
-    return context.journal.box(volume.id)
 
 
 def _order(context: Context, plan: VolumePlan) -> VolumeOrder:
-    now, place = context.clock().replace(microsecond=0), plan.place
-    id_ = new_id("v-", now, context.randomness(10))
-    op = new_id("op-", now, context.randomness(10))
-    zone = place.zone or ""
+    ids, place = new_ids(context, Kind.VOLUME, plan.name, plan.place, plan.keep), plan.place
     return VolumeOrder(
-        key=token_for(op=op, account=place.account, region=place.region, zone=zone, attempt=1),
-        name=cloud_name(plan.name, id_),
+        key=ids.key,
+        name=ids.name,
         account=place.account,
         region=place.region,
-        zone=zone,
+        zone=place.zone or "",
         size_gib=plan.size_gib,
-        tags=Tags(
-            owner=context.owner,
-            box=id_,
-            op=op,
-            run="",
-            expires=expires_text(now + plan.keep),
-            volume=plan.name,
-            retain=True,
-        ),
+        tags=ids.tags,
+        snapshot=ref_of(context, plan.snapshot, ResourceKind.SNAPSHOT) if plan.snapshot else None,
     )
 
 
-def _buy(context: Context, volume: Box, cloud: Cloud, order: VolumeOrder, plan: VolumePlan) -> None:
-    """Writes the intent, prepares, creates, and journals the disk."""
-    intent = f"{volume.op}.1"
-    intended = Intended(
-        intent=intent,
-        op=volume.op,
-        cloud=cloud.name,
-        account=order.account,
-        region=order.region,
-        zone=order.zone,
-        token=order.key,
-        name=order.name,
-        expires=order.tags.expires,
-        facts=Facts(place=plan.place),
-    )
-    context.journal.write(volume, intended)
-    context.tell("create", f"{order.size_gib} GiB in {cloud.name} {order.zone or order.region}")
-    request = prepare(context, volume, cloud, order, partial(cloud.prepare_volume, order))
-    context.journal.write(volume, Hashed(intent=intent, request_hash=request_hash(request)))
-    create(
-        context,
-        volume,
-        cloud,
-        order,
-        intent=intent,
-        call=lambda before: (cloud.create_volume(request, before=before)[0],),
-        look=lambda: _look(cloud, order),
-    )
-    context.journal.write(volume, StateChanged(state=BoxState.READY))
-
-
-def _look(cloud: Cloud, order: VolumeOrder) -> list[Resource]:
-    """The disk of a create call without a clear answer."""
-    found = cloud.find(Search(box=order.tags.box, regions=(order.region,)))
-    return [resource for resource in found.resources if resource.ref.kind is ResourceKind.DISK]
+def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Resource:
+    return cloud.create_volume(request, before=before)[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from gpucloud.api.documents import BoxDocument, RunRecordDocument, VolumeDocument
+from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
@@ -62,6 +62,18 @@ class VolumeAnswerDocument(TypedDict):
     """One volume."""
 
     volume: VolumeDocument
+
+
+class SnapshotAnswerDocument(TypedDict):
+    """One snapshot."""
+
+    snapshot: SnapshotDocument
+
+
+class SnapshotsDocument(TypedDict):
+    """The snapshots of the journal."""
+
+    snapshots: list[SnapshotDocument]
 
 
 class VolumesDocument(TypedDict):
@@ -348,11 +360,12 @@ class ListDocument(TypedDict):
         strangers: resources of no living box; this and the following with ``--live``.
         unread: regions that could not be read.
         left_out: clouds that are not set up here, and why.
-        volumes: with ``--all-kinds``.
+        volumes: with ``--all-kinds``, as ``snapshots``.
     """
 
     boxes: list[BoxDocument]
     volumes: NotRequired[list[VolumeDocument]]
+    snapshots: NotRequired[list[SnapshotDocument]]
     strangers: NotRequired[list[StrangerDocument]]
     unread: NotRequired[list[UnreadDocument]]
     left_out: NotRequired[dict[str, str]]
@@ -370,17 +383,17 @@ class DownDocument(TypedDict):
 
 
 class RecoverDocument(TypedDict):
-    """The boxes and volumes that were restored to the journal.
+    """What was restored to the journal.
 
     Attributes:
         unread: regions that could not be read.
         left_out: clouds that are not set up here, and why.
         unjudged: resources left alone because of their tags.
-        volumes: the volumes that were restored.
     """
 
     boxes: list[BoxDocument]
     volumes: list[VolumeDocument]
+    snapshots: list[SnapshotDocument]
     unread: list[UnreadDocument]
     left_out: dict[str, str]
     unjudged: list[UnjudgedDocument]
@@ -796,5 +809,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "version": VersionDocument,
     "volume": VolumeAnswerDocument,
     "volumes": VolumesDocument,
+    "snapshot": SnapshotAnswerDocument,
+    "snapshots": SnapshotsDocument,
 }
 """The fields of each document besides ``schema``; a union where its commands answer in several forms."""

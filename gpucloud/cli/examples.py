@@ -41,6 +41,18 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "start": ("start trainer", "start trainer --ttl 8h --max-price 1.20 --yes"),
     "move": ("move trainer --to azure", "move trainer --to us-west-2 --path results --yes"),
     "down": ("down trainer", "down --all --yes"),
+    "snapshot": ("snapshot list", "snapshot create monday --of data"),
+    "snapshot create": (
+        "snapshot create monday --of data",
+        "snapshot create monday --of data --keep 90d --yes",
+    ),
+    "snapshot list": ("snapshot list", "snapshot list --all --json"),
+    "snapshot show": ("snapshot show monday", "snapshot show monday --json"),
+    "snapshot restore": (
+        "snapshot restore monday --to data-2",
+        "snapshot restore monday --to data-2 --zone use1-az2 --yes",
+    ),
+    "snapshot delete": ("snapshot delete monday", "snapshot delete monday --yes"),
     "volume": ("volume list", "volume create data --size 500 --near A100:8"),
     "volume create": (
         "volume create data --size 500 --near A100:8",

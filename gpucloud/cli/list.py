@@ -18,6 +18,7 @@ from gpucloud.resources import Resource, Tags
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.results import Looked
+    from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
     from gpucloud.cli.documents import ListDocument, StrangerDocument
 
@@ -30,7 +31,7 @@ def list_boxes(
         bool, typer.Option("--live", help="Also read the clouds, not the journal alone.")
     ] = False,
     all_kinds: Annotated[
-        bool, typer.Option("--all-kinds", help="Also list volumes: all that is billed until it is deleted.")
+        bool, typer.Option("--all-kinds", help="Also list volumes and snapshots: all that is billed.")
     ] = False,
     all_owners: Annotated[
         bool, typer.Option("--all-owners", help="With --live: also show the resources of other owners.")
@@ -44,7 +45,7 @@ def list_boxes(
         raise UsageError("--all-owners needs --live: the journal has your own boxes only")
     layout = app.output.layout
     if all_kinds and (layout.columns or layout.sort_by):
-        raise UsageError("--columns and --sort-by shape one table; --all-kinds prints two")
+        raise UsageError("--columns and --sort-by shape one table; --all-kinds prints several")
     looked = None
     if live:
         with app.working(quiet=True) as (client, _):
@@ -52,11 +53,13 @@ def list_boxes(
         say_unread(app, looked.searched)
     boxes = app.client.boxes(over=all)
     volumes = app.client.volumes(over=all) if all_kinds else None
+    snapshots = app.client.snapshots(over=all) if all_kinds else []
     strangers = _strangers(looked) if looked else []
     if app.output.json:
         answer: ListDocument = {"boxes": [box.document() for box in boxes]}
         if volumes is not None:
             answer["volumes"] = [volume.document() for volume in volumes]
+            answer["snapshots"] = [snapshot.document() for snapshot in snapshots]
         if looked:
             answer["strangers"] = strangers
             answer["unread"] = unread_documents(looked.searched)
@@ -66,6 +69,7 @@ def list_boxes(
         _show_strangers(app, strangers, all_owners=all_owners)
         _show_boxes(app, boxes)
         _show_volumes(app, volumes or ())
+        _show_snapshots(app, snapshots)
     return search_code(looked.searched if looked else None)
 
 
@@ -88,6 +92,15 @@ def _show_volumes(app: App, volumes: Sequence[Volume]) -> None:
         app.output.line("")
         show_volumes(app.output, volumes)
         app.output.say(paying_text_of(volumes))
+
+
+def _show_snapshots(app: App, snapshots: Sequence[Snapshot]) -> None:
+    if snapshots:
+        from gpucloud.cli.snapshot import paying_text_of, show_snapshots
+
+        app.output.line("")
+        show_snapshots(app.output, snapshots)
+        app.output.say(paying_text_of(snapshots))
 
 
 def _show_boxes(app: App, boxes: Sequence[Box]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpucloud.cli.boxes import answering, paying_text, show_boxes
 from gpucloud.cli.context import App
 from gpucloud.cli.output import counted
+from gpucloud.cli.snapshot import show_snapshots
 from gpucloud.cli.unread import (
     say_unjudged,
     say_unread,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def recover(app: App) -> int:
-    """Restore boxes and volumes that are missing from the journal, found by their tags in the clouds.
+    """Restore boxes, volumes and snapshots that the journal lacks, found by their tags in the clouds.
 
     A running box can be used again if its ssh key is still in the state folder; remains of a box are deleted
     by the next launch, down or sweep.
@@ -40,6 +41,7 @@ def recover(app: App) -> int:
             answer: RecoverDocument = {
                 "boxes": [box.document() for box in found.boxes],
                 "volumes": [volume.document() for volume in found.volumes],
+                "snapshots": [snapshot.document() for snapshot in found.snapshots],
                 "unread": unread_documents(found.searched),
                 "left_out": dict(found.searched.left_out),
                 "unjudged": unjudged_documents(found.searched),
@@ -50,7 +52,9 @@ def recover(app: App) -> int:
                 show_boxes(app.output, found.boxes)
             if found.volumes:
                 show_volumes(app.output, found.volumes)
-    if found.boxes or found.volumes:
+            if found.snapshots:
+                show_snapshots(app.output, found.snapshots)
+    if found.boxes or found.volumes or found.snapshots:
         app.output.say(f"{done}.")
     elif not found.searched.nowhere:
         app.output.say("No boxes to restore: the journal has them all.")
@@ -59,5 +63,6 @@ def recover(app: App) -> int:
 
 
 def _counted(found: Recovered) -> str:
-    counts = [counted(len(found.boxes), "box")] if found.boxes or not found.volumes else []
-    return " and ".join([*counts, *([counted(len(found.volumes), "volume")] if found.volumes else [])])
+    kinds = (("box", found.boxes), ("volume", found.volumes), ("snapshot", found.snapshots))
+    counts = [counted(len(them), kind) for kind, them in kinds if them]
+    return " and ".join(counts) or counted(0, "box")

@@ -149,19 +149,23 @@ def _group_rows(keys: Sequence[str], groups: Sequence[Group]) -> Iterator[Sequen
 
 
 def _show(app: App, spent: Spend) -> None:
+    charged = {charge.part for charge in spent.charges}
+    shown = [part for part in PARTS if part != "snapshot" or part in charged]
     table: list[tuple[object, ...]] = []
     for each in spent.boxes:
         box, found = each.box, each.charges
         where = f"{box.place.cloud} {box.place.region}" if box.place else None
-        parts = [_part_text(found, part) for part in PARTS]
+        parts = [_part_text(found, part) for part in shown]
         times = (time_text(found[0].start), duration_text(found[-1].end - found[0].start))
         offer = box.offer
         bought = offer.instance_type if offer else None if box.kind is Kind.BOX else str(box.kind)
         paid = paid_cell(offer.purchase if offer else "?") if box.kind is Kind.BOX else None
         table.append((box.name, *times, where, bought, paid, *parts))
-    names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", *(part.upper() for part in PARTS))
+    names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", *(part.upper() for part in shown))
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*table, strict=True), strict=True))
-    show_table(app.output, columns, right=("FOR", *names[-3:]), optional=("PAID AS", "TYPE", "FROM"))
+    show_table(
+        app.output, columns, right=("FOR", *names[-len(shown) :]), optional=("PAID AS", "TYPE", "FROM")
+    )
     _say_total(app, spent)
 
 

@@ -75,6 +75,7 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
+    SnapshotOrder,
     VolumeOrder,
 )
 from gpucloud_pricing.demand import Purchase
@@ -213,6 +214,16 @@ class Cloud:
         """The billable call of a volume; otherwise as :meth:`create`."""
         source = self._volumes
         return self._create("create the volume", partial(source.create_volume, request), before)
+
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record) -> Request:
+        """Creates what a snapshot needs besides itself; by name, so it may be repeated."""
+        source = self._volumes
+        return self._call("prepare the snapshot", lambda: source.prepare_snapshot(order, record))
+
+    def create_snapshot(self, request: Request, *, before: Callable[[], None]) -> tuple[Resource, bool]:
+        """The billable call of a snapshot; otherwise as :meth:`create`."""
+        source = self._volumes
+        return self._create("create the snapshot", partial(source.create_snapshot, request), before)
 
     def attach(self, disk: Ref, machine: Ref, number: int) -> Sequence[str]:
         """Attaches a disk to a machine; returns the paths at which its guest may show the device."""

@@ -34,6 +34,7 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
+    SnapshotOrder,
     VolumeOrder,
 )
 from gpucloud_pricing.demand import Purchase
@@ -506,6 +507,17 @@ class HoldsVolumes(Protocol):
 
     def create_volume(self, request: Request, /) -> Resource:
         """The billable call, with tags and encryption. The same request yields the same disk."""
+        ...
+
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """Creates what a snapshot needs besides itself, nothing billable; otherwise as ``prepare``."""
+        ...
+
+    def create_snapshot(self, request: Request, /) -> Resource:
+        """The billable call, with tags, closed to export. The same request yields the same snapshot.
+
+        It may still be ``pending``: it holds the disk as of this call all the same.
+        """
         ...
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:

@@ -288,7 +288,7 @@ class ChargeDocument(_Period):
     """The cost of one part of a box within one month, in UTC.
 
     Attributes:
-        part: ``compute``, ``disk`` or ``address``.
+        part: ``compute``, ``disk``, ``address`` or ``snapshot``.
         quantity: all nodes together.
         unit: ``Hours`` or ``GiB-Months``.
         unit_price: ``null`` if unknown.
@@ -314,7 +314,7 @@ class BoxSpendDocument(TypedDict):
     """What one box or volume has cost: its charges, oldest first.
 
     Attributes:
-        kind: ``box`` or ``volume``.
+        kind: ``box``, ``volume`` or ``snapshot``.
     """
 
     name: str

@@ -63,6 +63,14 @@ SERVICES = {
         meter="Block Volume Usage",
         sku="disk",
     ),
+    "snapshot": Service(
+        category="Storage",
+        subcategory="Backup Storage",
+        name="Snapshots",
+        resource_type="Snapshot",
+        meter="Snapshot Usage",
+        sku="snapshot",
+    ),
     "address": Service(
         category="Networking",
         subcategory="Network Infrastructure",

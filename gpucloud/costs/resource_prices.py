@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
 from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
-from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price
+from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price, snapshot_price
 from gpucloud_pricing.values import Money
 
 
@@ -34,7 +35,7 @@ def price_of(market: Market, resource: Resource) -> Money | str:
     )  # a stopped machine; a spot request costs what its instance costs
 
 
-DISK, ADDRESS = "disk_gb_month", "public_ip_hour"
+DISK, ADDRESS, SNAPSHOT = "disk_gb_month", "public_ip_hour", "snapshot_gb_month"
 """The parts other than compute, as the journal names their prices."""
 BESIDE = {DISK: "a disk", ADDRESS: "an address"}
 """The same, for people."""
@@ -66,8 +67,19 @@ def listed_prices(
             and then so is the price.
         currency: that of the box's compute; ``None`` for that of the tariffs.
     """
+    return _listed(market, beside_prices(market, cloud, region, disk_gib), currency)
+
+
+def listed_snapshot_price(market: Market, cloud: str, region: str) -> dict[str, PaidPrice]:
+    """The list price of snapshots in a region, per GiB and month; empty if it is unknown."""
+    return _listed(market, {SNAPSHOT: snapshot_price(market.tariffs, (cloud, region))}, None)
+
+
+def _listed(
+    market: Market, prices: Mapping[str, TariffCost | None], currency: str | None
+) -> dict[str, PaidPrice]:
     listed: dict[str, PaidPrice] = {}
-    for kind, price in beside_prices(market, cloud, region, disk_gib).items():
+    for kind, price in prices.items():
         if price is None:
             continue
         row = price.items[0].tariff

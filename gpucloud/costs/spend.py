@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from gpucloud_pricing.documents import MoneyDocument
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
-PARTS = ("compute", "disk", "address")
+PARTS = ("compute", "disk", "address", "snapshot")
+STORED = frozenset({"disk", "snapshot"})
+"""The parts that are billed by their size."""
 Split = Callable[[datetime, datetime], Iterator[tuple[datetime, datetime]]]
 """Splits an interval into the periods of charges."""
 BillingOf = Callable[[str], Billing]
@@ -34,7 +36,7 @@ class Charge:
 
     Attributes:
         box: the box.
-        part: ``compute``, ``disk`` or ``address``.
+        part: ``compute``, ``disk``, ``address`` or ``snapshot``.
         start: the start of the charge.
         end: the end of the charge.
         quantity: the amount of the unit, all nodes together.
@@ -46,7 +48,8 @@ class Charge:
         vendor: the issuer of the bill.
         paid_before: whether it was paid for before the launch: capacity that the account held.
         least_quantity: the part of ``quantity`` that is certain. It is less where a machine's end is known by
-            an upper limit only: its cloud did not tell the end when somebody looked.
+            an upper limit only: its cloud did not tell the end when somebody looked. It is zero for a
+            snapshot: a cloud bills what a snapshot holds, which is at most the size of its disk.
     """
 
     box: Box
@@ -88,7 +91,7 @@ class Charge:
         """Why the cost is unknown; ``None`` if it is known."""
         if self.unit_price is not None:
             return None
-        if self.part == "disk" and self.source is not None:
+        if self.part in STORED and self.source is not None:
             return "the size of the disk is not known"
         place = self.box.place
         where = f" in {place.cloud} {place.region}" if place else ""
@@ -217,8 +220,8 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
     certain = sum((hours_of(_certain(box, usage), end, start) for usage in usages), Decimal(0))
-    gib = None if first.part != "disk" else billing.disk_gib(first.gib or 0)
-    known = price is not None and (first.part != "disk" or bool(first.gib))
+    gib = _billed_gib(billing, first)
+    known = price is not None and gib != 0
     return Charge(
         box=box,
         part=first.part,
@@ -236,8 +239,22 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
     )
 
 
+def _billed_gib(billing: Billing, usage: Usage) -> int | None:
+    """The size that is billed, zero if it is unknown; ``None`` for what has no size."""
+    if usage.part not in STORED:
+        return None
+    gib = usage.gib or 0
+    return billing.disk_gib(gib) if usage.part == "disk" else gib
+
+
 def _certain(box: Box, usage: Usage) -> Usage:
-    """An interval, until its machine was last seen to be billed if its end is an upper limit."""
+    """The certain part of an interval.
+
+    Where its end is an upper limit, it is the time until its machine was last seen to be billed. None of a
+    snapshot's is certain.
+    """
+    if usage.part == "snapshot":
+        return replace(usage, end=usage.start)
     until = box.billed_until.get(usage.resource)
     if until is None or usage.end is None or usage.end <= until:
         return usage
@@ -274,7 +291,7 @@ def cost_so_far(box: Box, now: datetime, billing_of: BillingOf) -> CostSoFar | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerHour:
-    """The present spending on a box per hour: what of its machines, disks and addresses is billed now.
+    """The present spending on a holding per hour: what of its machines, disks, addresses is billed now.
 
     A part is ``None`` if its price is unknown; ``total`` is ``None`` then, and if the parts have several
     currencies. Capacity that was paid for before the launch costs nothing.
@@ -284,12 +301,13 @@ class PerHour:
     compute: Money | None
     disk: Money | None
     address: Money | None
+    snapshot: Money | None
 
     @property
     def known(self) -> tuple[Money, ...]:
         """The sums of the known parts, one for each currency; empty if nothing is spent."""
         sums: dict[str, Decimal] = defaultdict(Decimal)
-        for part in (self.compute, self.disk, self.address):
+        for part in (self.compute, self.disk, self.address, self.snapshot):
             if part is not None and part.amount:
                 sums[part.currency] += part.amount
         return tuple(Money(amount=amount, currency=currency) for currency, amount in sorted(sums.items()))
@@ -297,12 +315,12 @@ class PerHour:
 
 def per_hour(box: Box, billing_of: BillingOf) -> PerHour:
     """The present spending on a box per hour, by its open intervals of usage, which its costs are made of."""
-    compute, disk, address = (
+    compute, disk, address, snapshot = parts_now = tuple(
         _rate(box, [each for each in box.usage if each.end is None and each.part == part], billing_of)
         for part in PARTS
     )
-    parts = PerHour(total=None, compute=compute, disk=disk, address=address)
-    if None in (compute, disk, address) or len(parts.known) > 1:
+    parts = PerHour(total=None, compute=compute, disk=disk, address=address, snapshot=snapshot)
+    if None in parts_now or len(parts.known) > 1:
         return parts
     nothing = Money(amount=Decimal(0), currency=box.currency)
     return replace(parts, total=next(iter(parts.known), nothing))
@@ -314,11 +332,10 @@ def _rate(box: Box, usages: Sequence[Usage], billing_of: BillingOf) -> Money | N
     for usage in usages:
         if usage.paid_before:
             continue
-        if usage.price is None or (usage.part == "disk" and not usage.gib):
+        gib = _billed_gib(billing_of(usage.cloud or box.cloud), usage)
+        if usage.price is None or gib == 0:
             return None
-        quantity = Decimal(1)
-        if usage.part == "disk":
-            quantity = billing_of(usage.cloud or box.cloud).disk_gib(usage.gib or 0) / HOURS_PER_MONTH
+        quantity = Decimal(1) if gib is None else Decimal(gib) / HOURS_PER_MONTH
         currency = usage.price.currency
         sums[currency] = sums.get(currency, Decimal(0)) + usage.price.amount * quantity
     if len(sums) > 1:

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.ends import ensure_end
-from gpucloud.costs.resource_prices import compute_price, listed_prices
+from gpucloud.costs.resource_prices import compute_price, listed_prices, listed_snapshot_price
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.inventory.discovery import Survey, begin, by_box, finish
 from gpucloud.journal.events import named
-from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, Volume, Wanted, node_of
+from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, Snapshot, Volume, Wanted, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Kind, id_time
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import KEEP
@@ -110,10 +110,9 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
     refs = dict.fromkeys(
         [t.ref for t in resources] + [part for machine in machines for part in machine.parts]
     )
-    name = tags.volume or next(filter(None, (box_name(machine.name) for machine in machines)), None)
-    facts = (
-        _volume_facts(context, resources, market) if tags.volume else _facts(resources[0], machines, market)
-    )
+    stored = tags.volume or tags.snapshot
+    name = stored or next(filter(None, (box_name(machine.name) for machine in machines)), None)
+    facts = _stored_facts(context, resources, market) if stored else _facts(resources[0], machines, market)
     return context.journal.recover_box(
         id=tags.box,
         name=name or f"found-{tags.box[-NAME_DIGITS:].lower()}",
@@ -123,7 +122,7 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
         expires_at=tags.ends_at,
         facts=facts,
         resources=[named(ref) for ref in refs],
-        kind=Kind.VOLUME if tags.volume else Kind.BOX,
+        kind=Kind.VOLUME if tags.volume else Kind.SNAPSHOT if tags.snapshot else Kind.BOX,
     )
 
 
@@ -136,7 +135,7 @@ def age_of(resources: Sequence[Resource], now: datetime) -> timedelta | None:
 
 
 def is_retained(resources: Sequence[Resource], now: datetime) -> bool:
-    """Whether something that is in no journal is wanted until its deadline: a stopped box, or a volume."""
+    """Whether something that is in no journal is wanted until its deadline: a stopped box, or what stores."""
     state = state_of(resources, now)
     return state is BoxState.STOPPED or (state is BoxState.READY and _tags(resources).retain)
 
@@ -151,8 +150,8 @@ def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
     """The state of a box that is not in the journal, by its resources.
 
     Returns:
-        ``ready`` if one of its machines lives, and for a volume; ``stopped`` if all machines are stopped;
-        ``deleting`` for remains and past its deadline; ``None`` while the cloud's list of machines may only
+        ``ready`` if one of its machines lives, and for what stores data; ``stopped`` if all machines are
+        stopped; ``deleting`` for remains and past its deadline; ``None`` while the cloud's list of machines may only
         lag behind.
     """
     tags, age = resources[0].tags, age_of(resources, now)
@@ -188,15 +187,23 @@ def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Fact
     )
 
 
-def _volume_facts(context: Context, resources: Sequence[Resource], market: Market) -> Facts:
-    """What the cloud tells of a volume; lists do not show the size and the zone on every cloud."""
-    shown = next((each for each in resources if each.ref.kind is ResourceKind.DISK), resources[0])
+def _stored_facts(context: Context, resources: Sequence[Resource], market: Market) -> Facts:
+    """What the cloud tells of a volume or a snapshot; lists do not show size and zone on every cloud."""
+    kinds = {ResourceKind.DISK, ResourceKind.SNAPSHOT}
+    shown = next((each for each in resources if each.ref.kind in kinds), resources[0])
     ref = shown.ref
-    if ref.kind is ResourceKind.DISK:
+    if ref.kind in kinds:
         shown = context.tasks.run(partial(context.clouds.usable(ref.cloud).get, ref)) or shown
+    place = Place(cloud=ref.cloud, account=ref.account, region=ref.region, zone=shown.zone or None)
+    wanted = Wanted(spec={}, disk_gib=shown.size_gib)
+    if _tags(resources).snapshot:
+        listed = listed_snapshot_price(market, ref.cloud, ref.region)
+        return Facts(
+            place=place, wanted=wanted, listed=listed, snapshot=Snapshot(mounted=True), recovered=True
+        )
     return Facts(
-        place=Place(cloud=ref.cloud, account=ref.account, region=ref.region, zone=shown.zone or None),
-        wanted=Wanted(spec={}, disk_gib=shown.size_gib),
+        place=place,
+        wanted=wanted,
         listed=listed_prices(market, ref.cloud, ref.region, shown.size_gib, None),
         volume=Volume(keep_s=KEEP.total_seconds(), mounted=True),  # it may hold data
         recovered=True,

@@ -177,13 +177,29 @@ class Volume:
 
     ``keep_s`` is for how long it is kept after its last use; ``used_at`` is when it was last attached or
     detached, and ``None`` before. ``holder`` is the id of the box that it is attached to, empty for none.
-    ``mounted`` tells that it was mounted once: it is never formatted again.
+    ``mounted`` tells that it was mounted once: it is never formatted again. ``label`` is the label that its
+    file system had as a copy of another volume's, until it was first mounted; empty for what is no copy.
     """
 
     keep_s: float
     used_at: datetime | None = None
     holder: str = ""
     mounted: bool = False
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What is known of a snapshot besides its place and size.
+
+    ``of`` is the name of the volume that it was made of, empty if unknown; ``zone``, ``mounted`` and
+    ``label`` are what was known of that volume and of its file system.
+    """
+
+    of: str = ""
+    zone: str | None = None
+    mounted: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +217,12 @@ class Usage:
     Attributes:
         box: the box.
         resource: the id of the machine.
-        part: ``compute``, ``disk`` or ``address``.
+        part: ``compute``, ``disk``, ``address`` or ``snapshot``.
         start: the cloud's own start, if it reports one.
         end: the cloud's own end if it reports one, otherwise when the end was observed; ``None`` while it is
             billed.
-        price: per hour (a disk: per GiB and month); ``None`` if unknown.
-        gib: the size of a disk.
+        price: per hour (a disk, a snapshot: per GiB and month); ``None`` if unknown.
+        gib: the size of a disk, or of the disk that a snapshot was made of.
         paid_before: whether it was paid for before the launch: capacity that the account held.
         cloud: the cloud of the machine, which for a failed attempt may differ from that of the box.
         region: the region of the machine.
@@ -234,7 +250,7 @@ class Facts:
     why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
-    the box while it is stopped. ``volume`` is set for volumes only.
+    the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
     """
 
     place: Place | None = None
@@ -258,6 +274,7 @@ class Facts:
     billed_until: Mapping[str, datetime] | None = None
     keep_until: datetime | None = None
     volume: Volume | None = None
+    snapshot: Snapshot | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -408,6 +425,10 @@ def _read_volume(data: Data) -> Volume:
     return Volume(**values)
 
 
+def _read_snapshot(data: Data) -> Snapshot:
+    return Snapshot(**data)
+
+
 def _read_times(data: Data) -> dict[str, datetime]:
     return {name: datetime.fromisoformat(text) for name, text in data.items()}
 
@@ -429,6 +450,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "billed_until": _read_times,
     "keep_until": datetime.fromisoformat,
     "volume": _read_volume,
+    "snapshot": _read_snapshot,
 }
 
 

@@ -31,6 +31,7 @@ class Kind(StrEnum):
 
     BOX = "box"
     VOLUME = "volume"
+    SNAPSHOT = "snapshot"
 
 
 class BoxState(StrEnum):
@@ -71,7 +72,7 @@ HANDED_OVER = HALTING | {BoxState.READY, BoxState.STOPPED}
 
 _NEXT: dict[BoxState, frozenset[BoxState]] = {
     BoxState.PLANNED: frozenset({BoxState.PROVISIONING, BoxState.DELETING, BoxState.FAILED}),
-    BoxState.PROVISIONING: frozenset(  # a volume has no boot: it is ready once it is there
+    BoxState.PROVISIONING: frozenset(  # a volume or a snapshot has no boot: it is ready once it is there
         {BoxState.BOOTSTRAPPING, BoxState.READY, BoxState.DELETING, BoxState.FAILED}
     ),
     BoxState.BOOTSTRAPPING: frozenset({BoxState.READY, BoxState.PROVISIONING, BoxState.DELETING}),

@@ -18,6 +18,7 @@ from gpucloud.journal.facts import (
     Offer,
     Place,
     Price,
+    Snapshot,
     Usage,
     Volume,
     Wanted,
@@ -74,6 +75,7 @@ class Box:
     billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     keep_until: datetime | None = None
     volume: Volume | None = None
+    snapshot: Snapshot | None = None
 
     @property
     def cloud(self) -> str:
@@ -87,7 +89,7 @@ class Box:
 
     @property
     def currency(self) -> str:
-        """Of its price; of a volume, that of its disk."""
+        """Of its price; of a volume or a snapshot, that of what it stores."""
         known = self.price or next(iter(self.listed.values()), None)
         return known.currency if known else "USD"
 

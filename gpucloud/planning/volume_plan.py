@@ -9,6 +9,7 @@ from datetime import timedelta
 from gpucloud.costs.resource_prices import DISK, listed_prices
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.facts import Place, Price
+from gpucloud.journal.records import Box
 from gpucloud.market.search import search
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import Access, candidates_of
@@ -27,13 +28,23 @@ HOURS_PER_DAY = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
-    """A volume before it is made. ``listed`` has the list prices of its region, as of a box."""
+    """A volume before it is made.
+
+    Attributes:
+        name: its name.
+        place: where it is made.
+        size_gib: its size.
+        keep: how long it is kept after its last use.
+        listed: the list prices of its region, as of a box.
+        snapshot: what it is filled from; ``None`` for a blank volume.
+    """
 
     name: str
     place: Place
     size_gib: int
     keep: timedelta
     listed: Mapping[str, Price]
+    snapshot: Box | None = None
 
     def per_day(self, billing: Billing) -> Money | None:
         """What it costs per day; ``None`` if its price is unknown."""
@@ -45,7 +56,14 @@ class VolumePlan:
 
 
 def plan_volume(
-    context: Context, market: Market, near: Spec, *, name: str, size_gib: int, keep: timedelta
+    context: Context,
+    market: Market,
+    near: Spec,
+    *,
+    name: str,
+    size_gib: int,
+    keep: timedelta,
+    snapshot: Box | None = None,
 ) -> VolumePlan:
     """Plans a volume in the place of the cheapest machine that matches a spec, so that one can use it.
 
@@ -56,14 +74,14 @@ def plan_volume(
         name: the name of the volume.
         size_gib: its size.
         keep: how long it is kept after its last use.
+        snapshot: what it is filled from; ``None`` for a blank volume.
 
     Raises:
         UsageError: it is kept too briefly, or its cloud does not sell that size.
         NoOfferError: no machine matches.
         CloudError: no cloud can be used.
     """
-    if keep < LEAST_KEEP:
-        raise UsageError("--keep: a volume is kept for at least 1h", hint="use a larger --keep")
+    check_keep(keep)
     place = _place_of(context, market, near)
     least, most = context.clouds.usable(place.cloud).volume_sizes_gib
     if not least <= size_gib <= most:
@@ -71,7 +89,17 @@ def plan_volume(
             f"--size: {size_gib} GiB is not possible; a volume on {place.cloud} has {least} to {most} GiB"
         )
     listed = listed_prices(market, place.cloud, place.region, size_gib, None)
-    return VolumePlan(name=name, place=place, size_gib=size_gib, keep=keep, listed=listed)
+    return VolumePlan(name=name, place=place, size_gib=size_gib, keep=keep, listed=listed, snapshot=snapshot)
+
+
+def check_keep(keep: timedelta) -> None:
+    """Refuses to keep something for so short a time that it would be deleted before it is used.
+
+    Raises:
+        UsageError: says the least time.
+    """
+    if keep < LEAST_KEEP:
+        raise UsageError("--keep: the least time is 1h", hint="use a larger --keep")
 
 
 def _place_of(context: Context, market: Market, near: Spec) -> Place:

@@ -120,6 +120,10 @@ class Boxes:
         disk = Disk(self._folder / id)
         boxes_volumes.unplug(disk.root, disk.mounts, self._volume(volume))
 
+    def copy(self, source: str, target: str) -> None:
+        """Fills a volume or a snapshot with the files of another one. May be repeated."""
+        boxes_volumes.copy(self._volume(source), self._volume(target))
+
     def wipe(self, volume: str) -> None:
         """Deletes the files of a volume. May be repeated."""
         boxes_volumes.wipe(self._volume(volume))

@@ -410,6 +410,8 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "apt": _apt,
     "apt-get": _apt,
     "blkid": boxes_volumes.blkid,
+    "e2fsck": boxes_volumes.e2fsck,
+    "e2label": boxes_volumes.e2label,
     "chown": _nothing,
     "cloud-init": _cloud_init,
     "curl": _curl,

@@ -14,6 +14,8 @@ ASKING = frozenset(
         "apt-get",
         "blkid",
         "cloud-init",
+        "e2fsck",
+        "e2label",
         "halt",
         "hostname",
         "loginctl",

@@ -68,6 +68,12 @@ def unplug(root: Path, mounts: Mounts, volume: Path) -> None:
         mounts.write([path for path in mounts.paths() if path not in gone])
 
 
+def copy(source: Path, target: Path) -> None:
+    """Fills a volume, or a snapshot, with the files of another one as they are now."""
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+
+
 def wipe(volume: Path) -> None:
     """Deletes a volume with its files."""
     shutil.rmtree(volume, ignore_errors=True)
@@ -77,8 +83,10 @@ def wipe(volume: Path) -> None:
 
 
 def blkid(box: Mounting, arguments: Sequence[str]) -> Result:  # noqa: ARG001
-    """``blkid -p DEVICE``: whether it holds a file system."""
+    """``blkid -p [-s LABEL -o value] DEVICE``: whether it holds a file system, or its label."""
     label = _label_of(_volume_of(Path(arguments[-1])))
+    if "value" in arguments and label:
+        return 0, f"{label}\n"
     return (0, f'{arguments[-1]}: LABEL="{label}" TYPE="ext4"\n') if label else (NOTHING_FOUND, "")
 
 
@@ -89,6 +97,18 @@ def mkfs(box: Mounting, arguments: Sequence[str]) -> Result:  # noqa: ARG001
     (volume / "files").mkdir()
     label = arguments[arguments.index("-L") + 1] if "-L" in arguments else ""
     (volume / "label").write_text(label, encoding="utf-8")
+    return 0, ""
+
+
+def e2fsck(box: Mounting, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    """``e2fsck -p DEVICE``: a volume here is always clean."""
+    return 0, f"{arguments[-1]}: clean\n"
+
+
+def e2label(box: Mounting, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    """``e2label DEVICE LABEL``."""
+    device, label = arguments
+    (_volume_of(Path(device)) / "label").write_text(label, encoding="utf-8")
     return 0, ""
 
 

@@ -90,6 +90,10 @@ class BoxHost(Protocol):
         """Takes a volume away from a box; does nothing for one that is not there."""
         ...
 
+    def copy(self, source: str, target: str, /) -> None:
+        """Fills a volume or a snapshot with the files of another one."""
+        ...
+
     def wipe(self, volume: str, /) -> None:
         """Deletes the files of a volume; does nothing for an unknown one."""
         ...

@@ -27,6 +27,13 @@ def _disk(clients: Clients, ref: Ref) -> None:
     clients.ecs(ref.region).delete_disk(models.DeleteDiskRequest(disk_id=ref.id))
 
 
+def _snapshot(clients: Clients, ref: Ref) -> None:
+    # By force also one that a disk was made of: the disk needs it no longer.
+    clients.ecs(ref.region).delete_snapshot(
+        ecs_models().DeleteSnapshotRequest(snapshot_id=ref.id, force=True)
+    )
+
+
 def _nic(clients: Clients, ref: Ref) -> None:
     models = ecs_models()
 
@@ -59,6 +66,7 @@ _CALLS: dict[ResourceKind, Callable[[Clients, Ref], None]] = {
     ResourceKind.ADDRESS: _address,
     ResourceKind.NIC: _nic,
     ResourceKind.DISK: _disk,
+    ResourceKind.SNAPSHOT: _snapshot,
     ResourceKind.GROUP: _group,
     ResourceKind.NETWORK: _network,
 }
@@ -70,6 +78,7 @@ GRAPH = DeletionGraph(
         ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
         ResourceKind.NIC: (ResourceKind.INSTANCE, ResourceKind.ADDRESS),
         ResourceKind.DISK: (ResourceKind.INSTANCE,),
+        ResourceKind.SNAPSHOT: (),
         ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
         ResourceKind.NETWORK: (ResourceKind.INSTANCE, ResourceKind.NIC, ResourceKind.NETWORK),
     },

@@ -28,7 +28,13 @@ _INSTANCE_STATES = {
     "Stopping": State.STOPPING,
     "Stopped": State.STOPPED,
 }
-_STATES = {"Creating": State.PENDING, "Pending": State.PENDING, "Deleting": State.STOPPING}
+_STATES = {
+    "Creating": State.PENDING,
+    "Pending": State.PENDING,
+    "progressing": State.PENDING,
+    "Deleting": State.STOPPING,
+    "failed": State.STOPPED,
+}
 """The states of all other resources; a resource in any other state exists."""
 
 
@@ -182,6 +188,11 @@ def _disk(place: Place, item: Any) -> Resource:
     return replace(disk, size_gib=item.size, zone=item.zone_id or "")
 
 
+def _snapshot(place: Place, item: Any) -> Resource:
+    snapshot = _resource(place, item, ResourceKind.SNAPSHOT, item.snapshot_id, item.status)
+    return replace(snapshot, size_gib=int(item.source_disk_size) if item.source_disk_size else None)
+
+
 def _nic(place: Place, item: Any) -> Resource:
     return _resource(place, item, ResourceKind.NIC, item.network_interface_id, item.status)
 
@@ -207,6 +218,12 @@ _INSTANCES = _EcsShelf(
 )
 _DISKS = _EcsShelf(
     listing="Disks", members=("disks", "disk"), one=lambda asked: {"disk_ids": asked.ids}, read=_disk
+)
+_SNAPSHOTS = _EcsShelf(
+    listing="Snapshots",
+    members=("snapshots", "snapshot"),
+    one=lambda asked: {"snapshot_ids": asked.ids},
+    read=_snapshot,
 )
 _NICS = _EcsShelf(
     listing="NetworkInterfaces",
@@ -273,6 +290,7 @@ SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
     (ResourceKind.ADDRESS, "", _ADDRESSES),
     (ResourceKind.NIC, "", _NICS),
     (ResourceKind.DISK, "", _DISKS),
+    (ResourceKind.SNAPSHOT, "", _SNAPSHOTS),
     (ResourceKind.GROUP, "", _GROUPS),
     (ResourceKind.NETWORK, "vsw-", _SWITCHES),
     (ResourceKind.NETWORK, "vpc-", _NETWORKS),

@@ -27,6 +27,7 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
+    SnapshotOrder,
     VolumeOrder,
 )
 from gpucloud_alibaba import (
@@ -201,6 +202,14 @@ class AlibabaProvider:
     def create_volume(self, request: Request, /) -> Resource:
         """Creates the disk; the cloud recognises a repeated call by its token."""
         return volumes.create(request, self.clients)
+
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """A snapshot needs nothing beside itself."""
+        return volumes.snapshot_request_of(order)
+
+    def create_snapshot(self, request: Request, /) -> Resource:
+        """Creates the snapshot; Alibaba Cloud recognises a repeated call by its token."""
+        return volumes.create_snapshot(request, self.clients)
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
         """Attaches the disk."""

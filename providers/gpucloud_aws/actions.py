@@ -20,6 +20,7 @@ class Repeat(StrEnum):
     SAFE = "safe"  # changes nothing
     TOKEN = "token"  # the cloud recognises the repetition by its ClientToken  # noqa: S105
     BY_NAME = "by-name"  # a second call on the same name or id finds the work done
+    BY_TAG = "by-tag"  # what an earlier call made is looked up by its tags before
 
 
 ACTIONS: dict[tuple[str, str], Repeat] = {
@@ -38,6 +39,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DescribeSpotPriceHistory"): Repeat.SAFE,
     ("ec2", "DescribeSubnets"): Repeat.SAFE,
     ("ec2", "DescribeVolumes"): Repeat.SAFE,
+    ("ec2", "DescribeSnapshots"): Repeat.SAFE,
     ("ec2", "GetConsoleOutput"): Repeat.SAFE,
     ("pricing", "GetProducts"): Repeat.SAFE,
     ("savingsplans", "DescribeSavingsPlans"): Repeat.SAFE,
@@ -60,6 +62,8 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DeleteNetworkInterface"): Repeat.BY_NAME,
     ("ec2", "DeleteSecurityGroup"): Repeat.BY_NAME,
     ("ec2", "DeleteVolume"): Repeat.BY_NAME,
+    ("ec2", "CreateSnapshot"): Repeat.BY_TAG,
+    ("ec2", "DeleteSnapshot"): Repeat.BY_NAME,
     ("ec2", "ReleaseAddress"): Repeat.BY_NAME,
     ("ec2", "RevokeSecurityGroupIngress"): Repeat.BY_NAME,
     ("ec2", "StartInstances"): Repeat.BY_NAME,

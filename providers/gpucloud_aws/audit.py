@@ -10,7 +10,15 @@ from gpucloud_aws.actions import ACTIONS, Repeat
 
 CLOUD = "aws"
 _NAMES = (
-    *("InstanceIds", "GroupId", "VolumeId", "NetworkInterfaceId", "AllocationId", "SpotInstanceRequestIds"),
+    *(
+        "InstanceIds",
+        "GroupId",
+        "VolumeId",
+        "SnapshotId",
+        "NetworkInterfaceId",
+        "AllocationId",
+        "SpotInstanceRequestIds",
+    ),
     *("Resources", "Name", "GroupName", "ClientToken"),
 )
 """The parameters with the target of a call, the most specific first. No others are read."""

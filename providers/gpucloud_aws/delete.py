@@ -22,6 +22,7 @@ _CALLS: dict[ResourceKind, Callable[[EC2Client, str], Any]] = {
     ResourceKind.ADDRESS: lambda ec2, id_: ec2.release_address(AllocationId=id_),
     ResourceKind.NIC: lambda ec2, id_: ec2.delete_network_interface(NetworkInterfaceId=id_),
     ResourceKind.DISK: lambda ec2, id_: ec2.delete_volume(VolumeId=id_),
+    ResourceKind.SNAPSHOT: lambda ec2, id_: ec2.delete_snapshot(SnapshotId=id_),
     ResourceKind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
 }
 
@@ -34,6 +35,7 @@ GRAPH = DeletionGraph(
         ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
         ResourceKind.NIC: (ResourceKind.INSTANCE, ResourceKind.ADDRESS),
         ResourceKind.DISK: (ResourceKind.INSTANCE,),
+        ResourceKind.SNAPSHOT: (),
         ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,7 @@ _BY_GUEST = "Client.InstanceInitiatedShutdown"
 _TRANSITION_TIME = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 """The time in ``StateTransitionReason``: ``User initiated (2026-01-05 12:00:00 GMT)``."""
 _VOLUME_STATES = {"creating": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
+_SNAPSHOT_STATES = {"pending": State.PENDING, "completed": State.RUNNING, "error": State.STOPPED}
 _SPOT_STATES = {
     "open": State.PENDING,
     "active": State.RUNNING,
@@ -154,6 +155,8 @@ class _Listing:
     states: Mapping[str, State] | None = None
     created: str = ""
     only: tuple[tuple[str, tuple[str, ...]], ...] = ()  # filters of a search besides the tags
+    whose: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])  # of every call
+    size: str = ""
 
 
 def _instances(answer: Any) -> Iterator[Any]:
@@ -189,6 +192,17 @@ _SHELVES: dict[ResourceKind, _Listing] = {
         "VolumeId",
         states=_VOLUME_STATES,
         created="CreateTime",
+        size="Size",
+    ),
+    ResourceKind.SNAPSHOT: _Listing(
+        "describe_snapshots",
+        lambda answer: answer["Snapshots"],
+        "SnapshotIds",
+        "SnapshotId",
+        states=_SNAPSHOT_STATES,
+        created="StartTime",
+        whose={"OwnerIds": ["self"]},  # everybody's public ones are listed otherwise
+        size="VolumeSize",
     ),
     ResourceKind.GROUP: _Listing(
         "describe_security_groups", lambda answer: answer["SecurityGroups"], "GroupIds", "GroupId"
@@ -213,7 +227,7 @@ def resource_of(
         state=state,
         tags=tags_in(item.get(shelf.tags, [])),
         created_at=_utc(item.get(shelf.created)),
-        size_gib=item.get("Size") if is_disk else None,
+        size_gib=item.get(shelf.size),
         zone=zone,
     )
 
@@ -231,7 +245,7 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     shelf = _SHELVES.get(ref.kind)
     if shelf is None:
         raise UsageError(f"AWS has no resources of kind {ref.kind}")
-    answer = getattr(ec2, shelf.operation)(**{shelf.ids: [ref.id]})
+    answer = getattr(ec2, shelf.operation)(**{shelf.ids: [ref.id]}, **shelf.whose)
     with reading(shelf.operation):
         for item in shelf.items(answer):
             if item[shelf.id] == ref.id:
@@ -284,10 +298,10 @@ def _read(kind: ResourceKind, ec2: EC2Client, filters: list[dict[str, Any]]) -> 
     shelf = _SHELVES[kind]
     client: Any = ec2
     if not client.can_paginate(shelf.operation):
-        yield from shelf.items(getattr(client, shelf.operation)(Filters=filters))
+        yield from shelf.items(getattr(client, shelf.operation)(Filters=filters, **shelf.whose))
         return
     pages = client.get_paginator(shelf.operation).paginate(
-        Filters=filters, PaginationConfig={"PageSize": PAGE_SIZE}
+        Filters=filters, PaginationConfig={"PageSize": PAGE_SIZE}, **shelf.whose
     )
     for number, page in enumerate(pages):
         if number == PAGES:

@@ -39,6 +39,7 @@ from gpucloud.resources import (
     ResourceKind,
     Search,
     SearchResult,
+    SnapshotOrder,
     VolumeOrder,
     expires_text,
 )
@@ -55,6 +56,7 @@ from gpucloud_aws import (
     prices,
     quotas,
     schedule,
+    snapshots,
     storage,
     volumes,
 )
@@ -221,6 +223,15 @@ class AwsProvider:
         """Creates the volume; AWS recognises a repeated call by its token."""
         region = request["region"]
         return volumes.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
+
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """A snapshot needs nothing beside itself."""
+        self._refuse_foreign(order.disk)
+        return snapshots.request_of(order)
+
+    def create_snapshot(self, request: Request, /) -> Resource:
+        """Creates the snapshot; a repeated call finds it by its tags."""
+        return snapshots.create(request, self.clients.ec2_once(request["region"]))
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:
         """Attaches the volume."""

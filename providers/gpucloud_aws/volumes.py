@@ -31,6 +31,7 @@ def request_of(order: VolumeOrder) -> Request:
         "ClientToken": order.key,
         "AvailabilityZoneId": order.zone,
         "Size": order.size_gib,
+        **({"SnapshotId": order.snapshot.id} if order.snapshot else {}),
         "VolumeType": "gp3",
         "Encrypted": True,
         "TagSpecifications": [

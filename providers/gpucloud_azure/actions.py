@@ -64,16 +64,12 @@ def _reads(path: str, permission: str) -> tuple[Action, ...]:
     return (Action(method="GET", path=path, permission=permission, repeat=Repeat.SAFE),)
 
 
-def _lives(kind: str, *, made: bool = True) -> tuple[Action, ...]:
+def _lives(kind: str) -> tuple[Action, ...]:
     """The calls to read, create and delete resources of a kind by name in a resource group."""
     path = f"{_GROUP}/providers/{kind}/{{}}"
     return (
         *_reads(path, f"{kind}/read"),
-        *(
-            (Action(method="PUT", path=path, permission=f"{kind}/write", repeat=Repeat.BY_NAME),)
-            if made
-            else ()
-        ),
+        Action(method="PUT", path=path, permission=f"{kind}/write", repeat=Repeat.BY_NAME),
         Action(method="DELETE", path=path, permission=f"{kind}/delete", repeat=Repeat.BY_NAME),
     )
 
@@ -128,7 +124,7 @@ ACTIONS: tuple[Action, ...] = (
     *_lives("Microsoft.Network/networkInterfaces"),
     *_lives("Microsoft.Compute/virtualMachines"),
     *_lives("Microsoft.Compute/disks"),
-    *_lives("Microsoft.Compute/snapshots", made=False),
+    *_lives("Microsoft.Compute/snapshots"),
     *_lives("Microsoft.DevTestLab/schedules"),
     # the timers of a box, and its console
     Action(

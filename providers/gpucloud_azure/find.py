@@ -47,6 +47,7 @@ _NOT_BILLED = {"deallocating", "deallocated"}
 """A machine that is stopped but not deallocated is still billed (azure-compute-docs, states-billing.md)."""
 _WITH_ADDRESS = {State.RUNNING, State.STOPPED}
 """A static address stays, and is billed, while its machine is deallocated."""
+_SIZED = {ResourceKind.DISK, ResourceKind.SNAPSHOT}
 _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 
 
@@ -83,7 +84,7 @@ def resource_of(resource: Json, account: str) -> Resource | None:
         state=_PROVISIONING.get(provisioning.lower(), State.RUNNING),
         tags=tags_in(resource.get("tags")),
         created_at=moment(resource.get("createdTime") or at(resource, "properties", "timeCreated")),
-        size_gib=at(resource, "properties", "diskSizeGB") if kind is ResourceKind.DISK else None,
+        size_gib=at(resource, "properties", "diskSizeGB") if kind in _SIZED else None,
         zone=next(iter(resource.get("zones") or ()), "") if kind is ResourceKind.DISK else "",
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from gpucloud.clouds.kit import in_threads
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
-from gpucloud.resources import Order, Ref, ResourceKind, Tags, VolumeOrder
+from gpucloud.resources import Order, Ref, ResourceKind, SnapshotOrder, Tags, VolumeOrder
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import reading
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
@@ -31,8 +31,8 @@ POLLING_S = 0.5
 # --- names
 
 
-def group_name(order: Order | VolumeOrder) -> str:
-    """The resource group's name: that of the box or volume, and the region's."""
+def group_name(order: Order | VolumeOrder | SnapshotOrder) -> str:
+    """The resource group's name: that of the box, volume or snapshot, and the region's."""
     return f"{order.name}-{order.region}"[:GROUP_NAME_LENGTH]
 
 

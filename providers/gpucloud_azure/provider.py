@@ -35,6 +35,7 @@ from gpucloud.resources import (
     Resource,
     Search,
     SearchResult,
+    SnapshotOrder,
     VolumeOrder,
 )
 from gpucloud_azure import (
@@ -213,6 +214,14 @@ class AzureProvider:
 
     def create_volume(self, request: Request, /) -> Resource:
         """Puts the disk, recognised by its name when repeated."""
+        return volumes.create(request, self.clients)
+
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """Creates the resource group of the snapshot."""
+        return volumes.prepare_snapshot(order, record, self.clients)
+
+    def create_snapshot(self, request: Request, /) -> Resource:
+        """Creates the snapshot, by name."""
         return volumes.create(request, self.clients)
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002

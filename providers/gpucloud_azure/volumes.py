@@ -1,16 +1,18 @@
-"""Volumes: managed disks that outlive machines, each in a resource group of its own.
+"""Volumes and snapshots: managed disks that outlive machines, each in a resource group of its own.
 
-A disk in the resource group of a box would be deleted with the box. Sources: azure-mgmt-compute, ``Disk`` and
+What is in the resource group of a box would be deleted with the box. A snapshot is incremental: it is billed
+for what it holds, and a disk can be made of it at once (azure-compute-docs, disks-incremental-snapshots.md,
+read 2026-11-24). Sources: azure-mgmt-compute, ``Disk`` and
 ``DataDisk``; azure-compute-docs, disks-types.md, read 2026-11-23.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpucloud.clouds.provider import Record
-from gpucloud.resources import Ref, Request, Resource, ResourceKind, VolumeOrder
+from gpucloud.resources import Ref, Request, Resource, ResourceKind, SnapshotOrder, VolumeOrder
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD, resource_of
@@ -19,14 +21,40 @@ from gpucloud_azure.network import all_tags, group_name, put
 
 SIZES_GIB = (1, 32767)
 DISK_TYPE = "Premium_LRS"
+CLOSED = {"networkAccessPolicy": "DenyAll", "publicNetworkAccess": "Disabled"}
+"""Nobody may download what is stored: by default anybody with the right to read it could make a link."""
 
 
 def prepare(order: VolumeOrder, record: Record, clients: Clients) -> Request:
     """Creates the resource group of a volume, or finds it; returns the disk's PUT as plain JSON.
 
-    Azure encrypts every disk at rest. Nobody may download it: by default anybody with the right to read it
-    could make a link.
+    Azure encrypts every disk at rest.
     """
+    origin = {"createOption": "Empty"}
+    if order.snapshot is not None:
+        origin = {"createOption": "Copy", "sourceResourceId": order.snapshot.id}
+    more = {
+        **({"zones": [order.zone]} if order.zone else {}),
+        "sku": {"name": DISK_TYPE},
+        "properties": {"creationData": origin, "diskSizeGB": order.size_gib, **CLOSED},
+    }
+    return _request(order, ResourceKind.DISK, more, record, clients)
+
+
+def prepare_snapshot(order: SnapshotOrder, record: Record, clients: Clients) -> Request:
+    """Creates the resource group of a snapshot, or finds it; returns the snapshot's PUT as plain JSON."""
+    origin = {"createOption": "Copy", "sourceResourceId": order.disk.id}
+    properties = {"creationData": origin, "incremental": True, **CLOSED}
+    return _request(order, ResourceKind.SNAPSHOT, {"properties": properties}, record, clients)
+
+
+def _request(
+    order: VolumeOrder | SnapshotOrder,
+    kind: ResourceKind,
+    more: Mapping[str, Any],
+    record: Record,
+    clients: Clients,
+) -> Request:
     group = group_name(order)
     tags = all_tags(order.name, {}, order.tags)
     record.making(ResourceKind.RESOURCE_GROUP, group)
@@ -40,33 +68,22 @@ def prepare(order: VolumeOrder, record: Record, clients: Clients) -> Request:
             id=group_id(order.account, group),
         )
     )
-    body = {
-        "location": order.region,
-        **({"zones": [order.zone]} if order.zone else {}),
-        "tags": tags,
-        "sku": {"name": DISK_TYPE},
-        "properties": {
-            "creationData": {"createOption": "Empty"},
-            "diskSizeGB": order.size_gib,
-            "networkAccessPolicy": "DenyAll",
-            "publicNetworkAccess": "Disabled",
-        },
-    }
     return {
         "account": order.account,
-        "id": id_in(order.account, group, ResourceKind.DISK, order.name),
-        "disk": body,
+        "kind": str(kind),
+        "id": id_in(order.account, group, kind, order.name),
+        "body": {"location": order.region, "tags": tags, **more},
     }
 
 
 def create(request: Request, clients: Clients) -> Resource:
-    """Puts the disk, and waits until it is provisioned."""
-    kind = ResourceKind.DISK
-    answer = put(clients, request["id"], kind, request["disk"])
-    disk = resource_of({**answer, "type": TYPES[kind].type, "id": request["id"]}, request["account"])
-    if disk is None:
-        raise MalformedAnswerError("the answer to the PUT of a disk is no disk")
-    return disk
+    """Puts the disk or the snapshot, and waits until it is provisioned."""
+    kind = ResourceKind(request["kind"])
+    answer = put(clients, request["id"], kind, request["body"])
+    made = resource_of({**answer, "type": TYPES[kind].type, "id": request["id"]}, request["account"])
+    if made is None:
+        raise MalformedAnswerError(f"the answer to the PUT of a {kind} is no {kind}")
+    return made
 
 
 def data_disks(disks: Sequence[Ref]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ ROOT = Path(gpucloud.__file__).parents[1]
 
 CALLS = (
     "Client Spec Profile Workload Tokens Computation Prices Plan Candidate Proposal CostLimit"
-    " Box Node Gpu Slice GuardReport Completed Volume"
+    " Box Node Gpu Slice GuardReport Completed Volume Snapshot"
 )
 BEFORE = (
     "Offer Offers Comparison Equivalents SizeComparison BootChoice Commitments Checked Refreshed"

@@ -66,6 +66,9 @@ class HollowBoxes:
     def unplug(self, id_: str, volume: str) -> None:
         self.plugged.pop(volume, None)
 
+    def copy(self, source: str, target: str) -> None:
+        pass
+
     def wipe(self, volume: str) -> None:
         self.plugged.pop(volume, None)
 

@@ -25,8 +25,12 @@ PARTS: Mapping[str, str | None] = {
     "compute": None,
     "disk": "disk_gb_month",
     "address": "public_ip_hour",
+    "snapshot": "snapshot_gb_month",
 }
-"""The billed parts of a machine, and their list prices; compute has the price of the offer."""
+"""What is billed of a holding, and the list prices; compute has the price of the offer."""
+MACHINE_PARTS = ("compute", "disk", "address")
+STORED = frozenset({"disk", "snapshot"})
+"""The parts that are billed by their size."""
 
 
 def project(connection: sqlite3.Connection, box: str, number: int, at: str, event: events.Event) -> None:
@@ -57,7 +61,7 @@ def _recovered(connection: sqlite3.Connection, box: str, at: str, event: events.
     _add_box(connection, box, event, state=event.state, created_at=born, started_at=born, seen_at=at)
     for resource in event.resources:
         _add_resource(connection, box, at, resource)
-        if event.kind is Kind.VOLUME:  # the usage of machines begins with the nodes
+        if event.kind is not Kind.BOX:  # the usage of machines begins with the nodes
             _begin_usages(connection, box, resource, since=born)
     _set_nodes(connection, box, at, event.facts.nodes or ())
 
@@ -191,12 +195,14 @@ def _begin_usages(connection: sqlite3.Connection, box: str, resource: NamedRef, 
 
 
 def _parts_of(connection: sqlite3.Connection, box: str, resource: NamedRef) -> Collection[str]:
-    """The parts of a resource that have usage of their own: those of a machine, or the disk of a volume."""
+    """The parts of a resource with usage of their own: those of a machine, or what is stored by itself."""
     match resource.ref.kind:
         case ResourceKind.INSTANCE:
-            return tuple(PARTS)
+            return MACHINE_PARTS
         case ResourceKind.DISK:
             return ("disk",) if _facts(connection, box).volume is not None else ()
+        case ResourceKind.SNAPSHOT:
+            return ("snapshot",) if _facts(connection, box).snapshot is not None else ()
         case _:
             return ()
 
@@ -334,7 +340,7 @@ def _see_usage(connection: sqlite3.Connection, box: str, at: str, node: Node) ->
         "SELECT started_at, expires_at FROM boxes WHERE id = ?", (box,)
     ).fetchone()
     running = _is_open(connection, box, node.instance_id, "compute")
-    for part in PARTS:
+    for part in MACHINE_PARTS:
         if _is_billed(node, part):
             since = _text(node.started_at) or born or at
             _begin_usage(connection, box, node.instance_id, part, since=since, again=at)
@@ -402,7 +408,7 @@ def _begin_usage(
             **this,
             "start": since,
             **_price_columns(price),
-            "gib": facts.wanted.disk_gib if part == "disk" and facts.wanted else None,
+            "gib": facts.wanted.disk_gib if part in STORED and facts.wanted else None,
             "paid_before": part == "compute"
             and facts.offer is not None
             and facts.offer.purchase is Purchase.RESERVED,

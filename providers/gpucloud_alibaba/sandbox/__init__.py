@@ -194,6 +194,8 @@ class AlibabaSandbox:
                 boxes.end(self._region(name), instance)
         for _, disk in self._shelf.everywhere("disk"):
             self._world.boxes.wipe(disk["DiskId"])
+        for _, snapshot in self._shelf.everywhere("snapshot"):
+            self._world.boxes.wipe(snapshot["SnapshotId"])
         self._shelf.clear()
         self._oss.forget()
         permissions.forget(self._world)

@@ -200,6 +200,8 @@ def make_disk(
         },
     )
     _bill(region, disk, token)
+    if order.snapshot:
+        region.world.boxes.copy(order.snapshot, disk["DiskId"])
     return disk
 
 

@@ -99,6 +99,7 @@ def _take(
     price = Price(amount=amount, currency="CNY", as_of=region.second)
     token = about.get("ClientToken", "")
     bills.begin(region, "snapshot", snapshot["SnapshotId"], price, tags=tags, token=token)
+    region.world.boxes.copy(disk["DiskId"], snapshot["SnapshotId"])
     return snapshot
 
 
@@ -150,6 +151,7 @@ def settle(region: Region) -> None:
 def _drop(region: Region, snapshot: Document, reason: str) -> None:
     region.drop("snapshot", snapshot["SnapshotId"])
     bills.end(region, snapshot["SnapshotId"], reason)
+    region.world.boxes.wipe(snapshot["SnapshotId"])
 
 
 # --- images

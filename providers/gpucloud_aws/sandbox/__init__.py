@@ -237,6 +237,8 @@ class AwsSandbox:
                 boxes.end(self._region(name), instance)
         for _, volume in self._shelf.everywhere("volume"):
             self._world.boxes.wipe(volume["VolumeId"])
+        for _, snapshot in self._shelf.everywhere("snapshot"):
+            self._world.boxes.wipe(snapshot["SnapshotId"])
         self._shelf.clear()
         permissions.forget(self._world)
         moto_backend.reset()

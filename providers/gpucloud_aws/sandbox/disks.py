@@ -265,6 +265,8 @@ def make_volume(
         },
     )
     bill_volume(region, volume, token)
+    if disk.snapshot:
+        region.world.boxes.copy(disk.snapshot, id_)
     return volume
 
 

@@ -147,7 +147,9 @@ def take(region: Region, volume: Document, about: str | None, tags: list[dict[st
             "variable sleep interval between requests."
         )
         raise AwsError("SnapshotCreationPerVolumeRateExceeded", text)
-    return _make(region, {**volume, "VolumeSize": volume["Size"]}, about, tags)
+    snapshot = _make(region, {**volume, "VolumeSize": volume["Size"]}, about, tags)
+    region.world.boxes.copy(volume["VolumeId"], snapshot["SnapshotId"])
+    return snapshot
 
 
 def copy(
@@ -164,12 +166,15 @@ def copy(
     encrypted = source["Encrypted"] or parameters.get("Encrypted", False)
     key = usable_key(region, parameters.get("KmsKeyId")) if encrypted else None
     copied = {"VolumeId": _OF_A_COPY, "TransferType": "standard", "Encrypted": encrypted, "KmsKeyId": key}
-    return _make(region, {**source, **copied}, about, tags)
+    snapshot = _make(region, {**source, **copied}, about, tags)
+    region.world.boxes.copy(source["SnapshotId"], snapshot["SnapshotId"])
+    return snapshot
 
 
 def drop(region: Region, id_: str) -> None:
     """Deletes a snapshot."""
     region.drop("snapshot", id_)
+    region.world.boxes.wipe(id_)
     billing.end(region, id_, "deleted")
 
 

@@ -49,6 +49,7 @@ from gpucloud_azure.sandbox.subscription import (
     DISK,
     GROUP,
     MACHINE,
+    SNAPSHOT,
     SUBSCRIPTION,
     Subscription,
 )
@@ -206,8 +207,9 @@ class AzureSandbox:
         """Forgets everything and ends all machines."""
         for machine in self._subscription.all(MACHINE).values():
             boxes.end(self._subscription, machine)
-        for disk in self._subscription.all(DISK).values():
-            self._world.boxes.wipe(disk["properties"]["uniqueId"])
+        for kind in (DISK, SNAPSHOT):
+            for stored in self._subscription.all(kind).values():
+                self._world.boxes.wipe(stored["properties"]["uniqueId"])
         self._shelf.clear()
         shutil.rmtree(self._world.folder / BLOBS, ignore_errors=True)
         permissions.forget(self._subscription)

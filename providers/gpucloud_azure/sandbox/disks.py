@@ -53,6 +53,8 @@ def make_disk(subscription: Subscription, document: Document, body: Json) -> Non
     kept: Document = old["properties"] if old else _new(subscription)
     document["sku"] = SKU
     document["properties"] = {**kept, **properties}
+    if old is None and option == "Copy":
+        snapshots.copy_files(subscription, snapshots.source_of(subscription, document), document)
     if old and old.get("managedBy"):
         document["managedBy"] = old["managedBy"]
     if old is None or gib > old["properties"]["diskSizeGB"]:

@@ -47,6 +47,12 @@ def make_snapshot(subscription: Subscription, document: Document, body: Json) ->
     document["properties"]["creationData"] |= {"sourceUniqueId": source["properties"]["uniqueId"]}
     price = USD_PER_GIB_MONTH * source["properties"]["diskSizeGB"] / HOURS_PER_MONTH
     subscription.born("snapshot", document, price.quantize(Decimal("0.000001")), "USD")
+    copy_files(subscription, source, document)
+
+
+def copy_files(subscription: Subscription, source: Document, target: Document) -> None:
+    """Fills a disk or a snapshot with the files of another one."""
+    subscription.world.boxes.copy(*(each["properties"]["uniqueId"] for each in (source, target)))
 
 
 def _check_size(document: Document, source: Document) -> None:
@@ -194,4 +200,5 @@ def delete_snapshot(subscription: Subscription, snapshot: Document) -> None:
             stopped = progress(subscription, each)
             subscription.put(SNAPSHOT, {**each, "properties": failed, "_stopped": stopped})
     subscription.died(snapshot, "deleted")
+    subscription.world.boxes.wipe(snapshot["properties"]["uniqueId"])
     subscription.drop(SNAPSHOT, snapshot["id"])

@@ -1,0 +1,94 @@
+"""A snapshot for programs: the fields of the JSON document SNAPSHOT, typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
+from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.resources import rfc3339
+from gpucloud_pricing.values import Money
+
+if TYPE_CHECKING:
+    from gpucloud.api.documents import SnapshotDocument
+    from gpucloud.journal.records import Box as JournalBox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One snapshot of a volume, as read from the journal. Times are in UTC.
+
+    Attributes:
+        name: unique among the owner's living boxes, volumes and snapshots.
+        id: unique for ever.
+        of: the name of the volume that it was made of; ``None`` if unknown.
+        size_gib: the size of that volume, which is the most that the snapshot holds.
+        expires_at: when it is unwanted, and ``sweep`` or the next changing call deletes it.
+        overdue: whether it lives past that.
+        most_per_hour: the most that it costs now: a cloud bills what a snapshot holds; ``None`` if its price
+            is unknown.
+        most_so_far: the most that it has cost until now; ``None`` if its price is unknown.
+    """
+
+    name: str
+    id: str
+    owner: str
+    state: BoxState
+    of: str | None
+    cloud: str | None
+    region: str | None
+    size_gib: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    overdue: bool
+    ended_at: datetime | None
+    most_per_hour: Money | None
+    most_so_far: Money | None
+
+    @classmethod
+    def read(cls, snapshot: JournalBox, billing_of: BillingOf, now: datetime) -> Snapshot:
+        """A snapshot from the journal's record, at a moment."""
+        place, cost = snapshot.place, cost_so_far(snapshot, now, billing_of)
+        end = snapshot.expires_at
+        return cls(
+            name=snapshot.name,
+            id=snapshot.id,
+            owner=snapshot.owner,
+            state=snapshot.state,
+            of=(snapshot.snapshot.of if snapshot.snapshot else "") or None,
+            cloud=place.cloud if place else None,
+            region=place.region if place else None,
+            size_gib=snapshot.wanted.disk_gib,
+            created_at=snapshot.created_at,
+            expires_at=end,
+            overdue=snapshot.state not in OVER and end is not None and end < now,
+            ended_at=snapshot.ended_at,
+            most_per_hour=per_hour(snapshot, billing_of).snapshot,
+            most_so_far=cost.amount if cost else None,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was deleted: nothing billable is left of it."""
+        return self.ended_at is not None
+
+    def document(self) -> SnapshotDocument:
+        """SNAPSHOT of the JSON documents: money as ``{amount, currency}``, times in RFC 3339."""
+        return {
+            "name": self.name,
+            "id": self.id,
+            "owner": self.owner,
+            "state": str(self.state),
+            "of": self.of,
+            "cloud": self.cloud,
+            "region": self.region,
+            "size_gib": self.size_gib,
+            "created_at": rfc3339(self.created_at),
+            "expires_at": rfc3339(self.expires_at) if self.expires_at else None,
+            "overdue": self.overdue,
+            "ended_at": rfc3339(self.ended_at) if self.ended_at else None,
+            "most_per_hour": self.most_per_hour.document() if self.most_per_hour else None,
+            "most_so_far": self.most_so_far.document() if self.most_so_far else None,
+        }

@@ -1,0 +1,126 @@
+"""Creates snapshots of volumes, and waits until a volume can be filled from one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.mounting import label_of
+from gpucloud.boxes.saving import save_work, write_all
+from gpucloud.boxes.stored import Calls, buy, new_ids, ref_of
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.errors import GpucloudError
+from gpucloud.journal.facts import Facts, Snapshot, Wanted
+from gpucloud.journal.lifecycle import BoxState, Kind
+from gpucloud.journal.records import Box
+from gpucloud.planning.snapshot_plan import SnapshotPlan
+from gpucloud.resources import Request, Resource, ResourceKind, SnapshotOrder, State
+from gpucloud.runtime.context import Context
+from gpucloud.ssh.keys import key_folder
+
+COMPLETE_TIMEOUT_S = 3600.0
+"""How long a volume waits for the snapshot that it is filled from: a full copy of a large disk takes long."""
+POLL_S = 5.0
+DAY = timedelta(days=1)
+
+
+def create_snapshot(context: Context, plan: SnapshotPlan, holder: Box | None) -> Box:
+    """Creates a snapshot of a volume as it is now, and leaves nothing behind if that fails.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        plan: the snapshot.
+        holder: the box that the volume is attached to: what it has not written yet is written before.
+
+    Raises: as :func:`gpucloud.boxes.stored.buy`; and ConnectionFailedError, if the holder does not answer.
+    """
+    known = plan.volume.volume
+    if holder is not None and holder.state is not BoxState.STOPPED:
+        _write_out(context, holder)
+    cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
+    calls = Calls(
+        prepare=partial(cloud.prepare_snapshot, order),
+        create=partial(_create, cloud),
+        made=ResourceKind.SNAPSHOT,
+        told=f"a snapshot of {plan.volume.name} in {cloud.name} {order.region}",
+    )
+    return buy(
+        context,
+        cloud,
+        order,
+        calls,
+        name=plan.name,
+        kind=Kind.SNAPSHOT,
+        place=plan.place,
+        facts=Facts(
+            wanted=Wanted(spec={}, disk_gib=plan.size_gib),
+            listed=plan.listed,
+            snapshot=Snapshot(
+                of=plan.volume.name,
+                zone=plan.volume.place.zone if plan.volume.place else None,
+                mounted=known is not None and known.mounted,
+                label=label_of(plan.volume),
+            ),
+        ),
+    )
+
+
+def wait_complete(context: Context, snapshot: Box) -> None:
+    """Waits until a volume can be filled from a snapshot.
+
+    Raises:
+        GpucloudError: the cloud has not completed it in time, or never will.
+    """
+    cloud, ref = context.clouds.usable(snapshot.cloud), ref_of(context, snapshot, ResourceKind.SNAPSHOT)
+    pause_s = 0.1
+    with context.tasks.within(COMPLETE_TIMEOUT_S):
+        while True:
+            shown = context.tasks.run(partial(cloud.get, ref))
+            if shown is None or shown.state is not State.PENDING:
+                break
+            if pause_s > context.tasks.left_s:
+                raise GpucloudError(
+                    f"{cloud.name} has not completed snapshot {snapshot.name!r} within an hour",
+                    hint=f"repeat later: gpucloud snapshot restore {snapshot.name}",
+                )
+            context.tell("wait", f"for {cloud.name} to complete snapshot {snapshot.name}")
+            context.tasks.pause(pause_s)
+            pause_s = min(2 * pause_s, POLL_S)
+    if shown is None or shown.state is not State.RUNNING:
+        raise GpucloudError(
+            f"{cloud.name} could not complete snapshot {snapshot.name!r}, which holds nothing",
+            hint=f"delete it: gpucloud snapshot delete {snapshot.name}",
+        )
+
+
+def _write_out(context: Context, holder: Box) -> None:
+    """Saves the work of a box, and writes it to its disks.
+
+    Raises:
+        ConnectionFailedError: the box does not answer.
+    """
+    assert context.state is not None  # noqa: S101  (the keys are there)
+    [node] = targets(holder, key_folder(context.state, holder.id), context.proxy_command)
+    save_work(context, holder, node)
+    write_all(context, holder, node)
+
+
+def _order(context: Context, plan: SnapshotPlan) -> SnapshotOrder:
+    ids = new_ids(context, Kind.SNAPSHOT, plan.name, plan.place, plan.keep)
+    return SnapshotOrder(
+        key=ids.key,
+        name=ids.name,
+        account=plan.place.account,
+        region=plan.place.region,
+        disk=ref_of(context, plan.volume, ResourceKind.DISK),
+        size_gib=plan.size_gib,
+        keep_days=math.ceil(plan.keep / DAY) + 1,
+        tags=ids.tags,
+    )
+
+
+def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Resource:
+    return cloud.create_snapshot(request, before=before)[0]

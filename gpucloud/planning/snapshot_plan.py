@@ -1,0 +1,110 @@
+"""The plans of snapshots: of a volume, and of a volume that is made of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from gpucloud.costs.resource_prices import SNAPSHOT, listed_snapshot_price
+from gpucloud.errors import UsageError
+from gpucloud.journal.facts import Place, Price
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.planning.volume_plan import HOURS_PER_DAY, check_keep
+from gpucloud.spec.file import load_spec
+from gpucloud.spec.model import Spec
+from gpucloud_pricing import Market
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.values import Money
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """A snapshot before it is made.
+
+    Attributes:
+        name: its name.
+        volume: what it is made of.
+        place: where it is kept: a region, without a zone.
+        size_gib: the size of the volume, which is the most that it can hold.
+        keep: how long it is kept.
+        listed: the list price of snapshots in its region.
+    """
+
+    name: str
+    volume: Box
+    place: Place
+    size_gib: int
+    keep: timedelta
+    listed: Mapping[str, Price]
+
+    @property
+    def most_per_day(self) -> Money | None:
+        """The most that it costs per day: a cloud bills what is written; ``None`` if its price is unknown."""
+        price = self.listed.get(SNAPSHOT)
+        if price is None:
+            return None
+        amount = price.amount * self.size_gib * HOURS_PER_DAY / HOURS_PER_MONTH
+        return Money(amount=round(amount, 6), currency=price.currency)
+
+
+def plan_snapshot(market: Market, volume: Box, *, name: str, keep: timedelta) -> SnapshotPlan:
+    """Plans a snapshot of a volume, in the region of the volume.
+
+    Raises:
+        UsageError: the volume is not there, its size is unknown, or the snapshot is kept too briefly.
+    """
+    check_keep(keep)
+    place, size = volume.place, volume.wanted.disk_gib
+    if volume.state is not BoxState.READY or place is None or size is None:
+        reason = (
+            f"its state is {volume.state}" if volume.state is not BoxState.READY else "its size is unknown"
+        )
+        raise UsageError(
+            f"volume {volume.name!r} cannot be copied: {reason}", hint="list them: gpucloud volume list"
+        )
+    return SnapshotPlan(
+        name=name,
+        volume=volume,
+        place=replace(place, zone=None),
+        size_gib=size,
+        keep=keep,
+        listed=listed_snapshot_price(market, place.cloud, place.region),
+    )
+
+
+def spec_near(snapshot: Box, *, gpu: str | None, zone: str | None) -> Spec:
+    """The places in which a volume can be filled from a snapshot: those of its region.
+
+    Args:
+        snapshot: the snapshot.
+        gpu: a GPU that is to be near; ``None`` for any.
+        zone: the zone; ``None`` for that of the volume of which the snapshot was made, or, with a GPU, any.
+
+    Raises:
+        UsageError: the snapshot is not there.
+    """
+    place = snapshot.place
+    if snapshot.state is not BoxState.READY or place is None:
+        raise UsageError(
+            f"snapshot {snapshot.name!r} cannot be restored: its state is {snapshot.state}",
+            hint="list them: gpucloud snapshot list",
+        )
+    known = snapshot.snapshot.zone if snapshot.snapshot and not gpu else None
+    where = {"zones": [zone or known]} if zone or known else {}
+    return load_spec(None, {"gpu": gpu, "clouds": [place.cloud], "regions": [place.region], **where})
+
+
+def size_of(snapshot: Box, size_gib: int | None) -> int:
+    """The size of a volume that is filled from a snapshot: by default, that of the one it was made of.
+
+    Raises:
+        UsageError: it is smaller, or unknown.
+    """
+    least = snapshot.wanted.disk_gib
+    if least is None:
+        raise UsageError(f"the size of snapshot {snapshot.name!r} is unknown", hint="gpucloud recover")
+    if size_gib is not None and size_gib < least:
+        raise UsageError(f"--size: a volume of snapshot {snapshot.name!r} has at least {least} GiB")
+    return size_gib or least

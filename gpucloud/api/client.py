@@ -1107,7 +1107,7 @@ class Client:
         from gpucloud.planning.volume_plan import KEEP
 
         source = self._find(name, Kind.SNAPSHOT)
-        spec = spec_near(source, gpu=near, zone=zone)
+        spec = spec_near(self.catalog.market, source, name=volume, gpu=near, zone=zone)
         market = self.catalog.market_for(spec.demand())
         with self._session.operation() as context:
             made = restore(

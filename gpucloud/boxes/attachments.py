@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from gpucloud.boxes.stored import ref_of
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, UsageError
@@ -69,6 +68,11 @@ def chosen_at(volumes: Sequence[UsableVolume], cloud: str, region: str, zone: st
         if each.is_in(cloud, region, zone):
             by_path.setdefault(each.path, each)
     return list(by_path.values())
+
+
+def ref_of(context: Context, stored: Box, kind: ResourceKind) -> Ref:
+    """What a volume or a snapshot that is there is in its cloud."""
+    return next(row.ref for row in context.journal.resources(stored.id) if row.ref.kind is kind)
 
 
 def note_use(context: Context, volume: Box, box: Box) -> None:

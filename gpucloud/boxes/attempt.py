@@ -9,11 +9,10 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from gpucloud.boxes.attachments import chosen_at, note_use
+from gpucloud.boxes.attachments import chosen_at, note_use, ref_of
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.ends import ensure_end
-from gpucloud.boxes.stored import ref_of
 from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud

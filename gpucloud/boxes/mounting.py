@@ -38,7 +38,8 @@ def mount_all(context: Context, node: Target, attached: Sequence[Attached]) -> N
     Raises:
         NotMountedError: the node refused.
     """
-    for each, devices in attached:
+    # Copies first: until a copy has a label of its own, its source cannot be told from it.
+    for each, devices in sorted(attached, key=lambda found: not known(found[0].volume).label):
         told = known(context.journal.box(each.volume.id))
         context.tell("volume", f"mounting {each.volume.name} at {each.path}")
         call = partial(

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
+from gpucloud.boxes.attachments import ref_of
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.mounting import label_of
 from gpucloud.boxes.saving import save_work, write_all
-from gpucloud.boxes.stored import Calls, buy, new_ids, ref_of
+from gpucloud.boxes.stored import Calls, buy, new_ids
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.facts import Facts, Snapshot, Wanted

@@ -18,7 +18,6 @@ from gpucloud.journal.facts import Facts, Place
 from gpucloud.journal.lifecycle import BoxState, Kind, new_id
 from gpucloud.journal.records import Box
 from gpucloud.resources import (
-    Ref,
     Request,
     Resource,
     ResourceKind,
@@ -179,8 +178,3 @@ def _look(cloud: Cloud, order: Order, kind: ResourceKind) -> list[Resource]:
     """What a create call without a clear answer has made."""
     found = cloud.find(Search(box=order.tags.box, regions=(order.region,)))
     return [resource for resource in found.resources if resource.ref.kind is kind]
-
-
-def ref_of(context: Context, stored: Box, kind: ResourceKind) -> Ref:
-    """What a volume or a snapshot that is there is in its cloud."""
-    return next(row.ref for row in context.journal.resources(stored.id) if row.ref.kind is kind)

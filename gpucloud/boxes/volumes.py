@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from gpucloud.boxes.stored import Calls, buy, new_ids, ref_of
+from gpucloud.boxes.attachments import ref_of
+from gpucloud.boxes.stored import Calls, buy, new_ids
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.facts import Facts, Snapshot, Volume, Wanted
 from gpucloud.journal.lifecycle import Kind

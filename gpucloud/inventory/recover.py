@@ -151,8 +151,7 @@ def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
 
     Returns:
         ``ready`` if one of its machines lives, and for what stores data; ``stopped`` if all machines are
-        stopped; ``deleting`` for remains and past its deadline; ``None`` while the cloud's list of machines may only
-        lag behind.
+        stopped; ``deleting`` for remains and past its deadline; ``None`` while the list of machines may lag.
     """
     tags, age = resources[0].tags, age_of(resources, now)
     end = tags.ends_at if isinstance(tags, Tags) else None

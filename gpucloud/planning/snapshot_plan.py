@@ -53,8 +53,10 @@ def plan_snapshot(market: Market, volume: Box, *, name: str, keep: timedelta) ->
     """Plans a snapshot of a volume, in the region of the volume.
 
     Raises:
-        UsageError: the volume is not there, its size is unknown, or the snapshot is kept too briefly.
+        UsageError: the name is not possible, the volume is not there, its size is unknown, or the snapshot is
+            kept too briefly.
     """
+    load_spec(None, {"name": name})  # its names are those of all holdings
     check_keep(keep)
     place, size = volume.place, volume.wanted.disk_gib
     if volume.state is not BoxState.READY or place is None or size is None:
@@ -74,16 +76,18 @@ def plan_snapshot(market: Market, volume: Box, *, name: str, keep: timedelta) ->
     )
 
 
-def spec_near(snapshot: Box, *, gpu: str | None, zone: str | None) -> Spec:
+def spec_near(market: Market, snapshot: Box, *, name: str, gpu: str | None, zone: str | None) -> Spec:
     """The places in which a volume can be filled from a snapshot: those of its region.
 
     Args:
+        market: the regions and their zones.
         snapshot: the snapshot.
+        name: the name of the volume.
         gpu: a GPU that is to be near; ``None`` for any.
         zone: the zone; ``None`` for that of the volume of which the snapshot was made, or, with a GPU, any.
 
     Raises:
-        UsageError: the snapshot is not there.
+        UsageError: the snapshot is not there, or the zone is not in its region.
     """
     place = snapshot.place
     if snapshot.state is not BoxState.READY or place is None:
@@ -91,9 +95,16 @@ def spec_near(snapshot: Box, *, gpu: str | None, zone: str | None) -> Spec:
             f"snapshot {snapshot.name!r} cannot be restored: its state is {snapshot.state}",
             hint="list them: gpucloud snapshot list",
         )
+    region = market.regions.get((place.cloud, place.region))
+    if zone and region and zone not in region.zones:
+        raise UsageError(
+            f"--zone: {zone} is not in {place.cloud} {place.region}, where the snapshot is",
+            hint=f"zones: {', '.join(sorted(region.zones))}",
+        )
     known = snapshot.snapshot.zone if snapshot.snapshot and not gpu else None
     where = {"zones": [zone or known]} if zone or known else {}
-    return load_spec(None, {"gpu": gpu, "clouds": [place.cloud], "regions": [place.region], **where})
+    places = {"clouds": [place.cloud], "regions": [place.region], **where}
+    return load_spec(None, {"name": name, "gpu": gpu, **places})
 
 
 def size_of(snapshot: Box, size_gib: int | None) -> int:

@@ -18,7 +18,7 @@ from gpucloud.sandbox.database import Database
 from gpucloud_pricing.rules import NEEDS_GRID
 from gpucloud_pricing.shipped_tariffs import shipped_tariffs
 from gpucloud_pricing.tariff_table import Tariff, TariffTable
-from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price
+from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price, snapshot_price
 
 HOURS_PER_MONTH = 730
 _SHIPPED = shipped_tariffs()
@@ -278,6 +278,11 @@ class Market:
     def disk_price(self, cloud: str, region: str, gib: int) -> Price:
         """What a disk costs per hour; the catalog's dearest region where it does not know this one."""
         month = self._dearest(cloud, region, lambda each: disk_price(self._tariffs, (cloud, each), gib))
+        return replace(month, amount=(month.amount * gib / HOURS_PER_MONTH).quantize(Decimal("0.000001")))
+
+    def snapshot_price(self, cloud: str, region: str, gib: int) -> Price:
+        """What a snapshot that holds so much costs per hour; likewise."""
+        month = self._dearest(cloud, region, lambda each: snapshot_price(self._tariffs, (cloud, each)))
         return replace(month, amount=(month.amount * gib / HOURS_PER_MONTH).quantize(Decimal("0.000001")))
 
     def address_price(self, cloud: str, region: str) -> Price:

@@ -1,6 +1,6 @@
 """Volumes: data disks that outlive instances; and snapshots of them.
 
-Sources: ECS API reference, CreateDisk, AttachDisk and CreateSnapshot; ECS user guide, "ESSDs" and "Snapshots",
+Sources: ECS API reference, CreateDisk, AttachDisk, CreateSnapshot; ECS user guide, "ESSDs" and "Snapshots",
 read 2026-11-24. A disk that was never attached has no snapshot: ``IncorrectDiskStatus.NeverAttached``.
 """
 

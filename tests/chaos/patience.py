@@ -60,6 +60,7 @@ ROWS: Mapping[str, Row] = {
     "start": Row(line=("start", "x", "--yes"), limit_s=330, box=True),
     "move": Row(line=("move", "x", "--to", "azure", "--yes"), limit_s=330, box=True),
     "volume": Row(line=("volume", "create", "data", "--size", "10", "--near", "T4", "--yes"), limit_s=330),
+    "snapshot": Row(line=("snapshot", "list")),
     "down": Row(line=("down", "x", "--yes"), limit_s=630, box=True),
     "run": Row(line=("run", *T4, "--", "true"), limit_s=180),
     "runs": Row(line=("runs", "list", "--all"), box=True),

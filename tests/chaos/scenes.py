@@ -34,6 +34,7 @@ class Scene:
         ends: whether, when it succeeds, nothing of ours may be billed any more.
         buys: how many machines it starts, or what else it makes.
         made: the kind of what it makes or ends.
+        kept: how many of that kind are there before, and stay.
         forgotten: whether the journal has been lost: then only tags tell.
         most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
         reads: whether it changes nothing.
@@ -48,6 +49,7 @@ class Scene:
     ends: bool = False
     buys: int = 0
     made: str = "instance"
+    kept: int = 0
     forgotten: bool = False
     most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
     reads: bool = False
@@ -110,6 +112,24 @@ def _stored(home: Home, cloud: str) -> None:
     """A volume is there."""
     done = home.run(*_create(cloud))
     assert done.code == 0, done.err
+
+
+def _copied(home: Home, cloud: str) -> None:
+    """A volume is there that was used, and a snapshot of it."""
+    _used(home, cloud)
+    done = home.run(*_COPY)
+    assert done.code == 0, done.err
+
+
+def _used(home: Home, cloud: str) -> None:
+    """A volume is there that a box has used: Alibaba Cloud copies no other."""
+    _stored(home, cloud)
+    for line in (_launch("--volume", "data:/data")(cloud), ("down", "x", "--yes")):
+        done = home.run(*line)
+        assert done.code == 0, done.err
+
+
+_COPY = ("snapshot", "create", "monday", "--of", "data", "--yes")
 
 
 def _always(*line: str) -> Callable[[str], Line]:
@@ -194,6 +214,31 @@ SCENES = {
             line=_launch("--volume", "data:/data"),
             buys=1,
             kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9"}),
+        ),
+        Scene(
+            name="snapshot-create",
+            before=_used,
+            line=_always(*_COPY),
+            buys=1,
+            made="snapshot",
+            kinds=OF_VOLUMES,
+        ),
+        Scene(
+            name="snapshot-delete",
+            before=_copied,
+            line=_always("snapshot", "delete", "monday", "--yes"),
+            ends=True,
+            made="snapshot",
+            kinds=OF_VOLUMES,
+        ),
+        Scene(
+            name="snapshot-restore",
+            before=_copied,
+            line=_always("snapshot", "restore", "monday", "--to", "copy", "--yes"),
+            buys=1,
+            made="disk",
+            kept=1,
+            kinds=OF_VOLUMES,
         ),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
         Scene(

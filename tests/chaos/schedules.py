@@ -21,7 +21,6 @@ from tests.chaos.truth import (
     check_runs,
     check_stranger,
     check_truthful,
-    is_volume,
     ours,
 )
 from tests.shell import Result
@@ -228,7 +227,9 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
             # A stop signal may come when the box is ready and the lease given back: it is the rival's to end.
             done = plight is not None and plight.meanwhile.startswith("down") and home.was_ready()
             buys = 0 if done else scene.buys
-            wrong += check_truthful(home, victim.code, ends=scene.ends, buys=buys, made=scene.made)
+            wrong += check_truthful(
+                home, victim.code, ends=scene.ends, buys=buys, made=scene.made, kept=scene.kept
+            )
     return wrong
 
 
@@ -246,11 +247,12 @@ def _to_nothing(
         said.append(_told(line[0], last))
         if last.code not in codes:
             return [f"{line[0]} ended with {last.code}"]
-    if any(map(is_volume, ours(home))):
-        last = home.run("volume", "delete", "data", "--yes", plight=later)
+    query = "SELECT kind, name FROM boxes WHERE kind != 'box' AND state NOT IN ('deleted', 'failed')"
+    for kind, name in home.rows(query):
+        last = home.run(kind, "delete", name, "--yes", plight=later)
         said.append(_told("delete", last))
         if last.code:
-            return [f"the deletion of the volume ended with {last.code}"]
+            return [f"the deletion of {kind} {name} ended with {last.code}"]
     left = ours(home)
     return [f"{each['kind']} {each['id']} of {each['box']} is left" for each in left]
 

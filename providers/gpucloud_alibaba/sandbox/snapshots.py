@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
-from gpucloud.sandbox.market import HOURS_PER_MONTH, Price
 from gpucloud_alibaba.sandbox import bills
 from gpucloud_alibaba.sandbox.disks import disks_of, find_disk, find_ready_snapshot, find_snapshot
 from gpucloud_alibaba.sandbox.images import IMAGES
 from gpucloud_alibaba.sandbox.instances import find_instance
-from gpucloud_alibaba.sandbox.region import Region, asked_tags, ecs_tags, has_tags, page, shown
+from gpucloud_alibaba.sandbox.region import CLOUD, Region, asked_tags, ecs_tags, has_tags, page, shown
 from gpucloud_alibaba.sandbox.review import review_tags
 from gpucloud_alibaba.sandbox.stock import alive
 from gpucloud_alibaba.sandbox.tokens import once
 from gpucloud_alibaba.sandbox.wire import AlibabaError, json_list, true
-
-CNY_PER_GIB_MONTH = Decimal("0.12")
-"""The mainland's list price, taken for every region; UNVERIFIED."""
 
 PER_DISK = 256
 """How many snapshots a disk may have. Source: ECS user guide, "Snapshots", limits."""
@@ -95,8 +90,7 @@ def _take(
             "_ends_at": stamp(region.now + timedelta(days=days)) if days else None,
         },
     )
-    amount = (CNY_PER_GIB_MONTH * disk["Size"] / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
-    price = Price(amount=amount, currency="CNY", as_of=region.second)
+    price = region.world.market.snapshot_price(CLOUD, region.name, disk["Size"])
     token = about.get("ClientToken", "")
     bills.begin(region, "snapshot", snapshot["SnapshotId"], price, tags=tags, token=token)
     region.world.boxes.copy(disk["DiskId"], snapshot["SnapshotId"])

@@ -10,23 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
-from gpucloud_aws.sandbox.disks import find_snapshot, find_volume, relative_price
+from gpucloud_aws.sandbox.disks import find_snapshot, find_volume
 from gpucloud_aws.sandbox.instances import find_instances
 from gpucloud_aws.sandbox.keys import check_key, usable_key
 from gpucloud_aws.sandbox.query import Field, page, select
-from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
+from gpucloud_aws.sandbox.region import ACCOUNT, CLOUD, Region, tags_of
 from gpucloud_aws.sandbox.review import review_storage
 from gpucloud_aws.sandbox.tags import tags_of_made
 from gpucloud_aws.sandbox.wire import AwsError
-
-USD_PER_GIB_MONTH = Decimal("0.05")
-"""Of the standard tier, in us-east-1. Source: AWS's price list of EC2, 2026."""
 
 _APART = timedelta(seconds=15)
 """Between concurrent snapshots of one volume. Source: error codes, SnapshotCreationPerVolumeRateExceeded."""
@@ -237,7 +233,7 @@ def _make(region: Region, source: Document, about: str | None, tags: list[dict[s
             "_done_at": region.later(region.world.dials.pace.transition_s),
         },
     )
-    price = relative_price(region, snapshot["VolumeSize"], USD_PER_GIB_MONTH)
+    price = region.world.market.snapshot_price(CLOUD, region.name, snapshot["VolumeSize"]).amount
     billing.begin(region, "snapshot", snapshot["SnapshotId"], price, billed=snapshot)
     return snapshot
 

@@ -7,17 +7,13 @@ for the later snapshots of a family too: never less than Azure would.
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 
 from gpucloud.sandbox.database import Document
-from gpucloud.sandbox.market import HOURS_PER_MONTH
 from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.subscription import CLOUD, DISK, SNAPSHOT, Subscription, canonical, part
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
-USD_PER_GIB_MONTH = Decimal("0.05")
-"""Standard snapshots, in every redundancy. Source: Azure's page of prices for managed disks, UNVERIFIED."""
 GIB = 1024**3
 _FIXED = ("creationData.createOption", "creationData.sourceResourceId", "incremental")
 _NO_SOURCE = ("CopySourceNotFound", "The source snapshot was deleted while it was copied.")
@@ -45,8 +41,9 @@ def make_snapshot(subscription: Subscription, document: Document, body: Json) ->
     document["_done_at"] = subscription.later(subscription.transition_s if begins else 0)
     document["properties"] = {**_described(subscription, source, family), **document["properties"]}
     document["properties"]["creationData"] |= {"sourceUniqueId": source["properties"]["uniqueId"]}
-    price = USD_PER_GIB_MONTH * source["properties"]["diskSizeGB"] / HOURS_PER_MONTH
-    subscription.born("snapshot", document, price.quantize(Decimal("0.000001")), "USD")
+    gib = source["properties"]["diskSizeGB"]
+    price = subscription.world.market.snapshot_price(CLOUD, document["location"], gib)
+    subscription.born("snapshot", document, price.amount, price.currency)
     copy_files(subscription, source, document)
 
 

@@ -352,7 +352,7 @@ def test_sessions_that_sts_refuses_are_refused(
 
 def test_a_key_that_is_not_there_encrypts_nothing(alibaba: Alibaba, client: Any) -> None:
     key = alibaba.sandbox.cloud("alibaba", "key", region=REGION)
-    kms = {"server_side_encryption": "KMS"}
+    kms: dict[str, Any] = {"server_side_encryption": "KMS"}
     put(client, "k", **kms, server_side_encryption_key_id=key)
     assert get(client, "k").server_side_encryption_key_id == key
     stray = partial(put, client, "k", **kms, server_side_encryption_key_id="none")

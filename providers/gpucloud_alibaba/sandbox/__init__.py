@@ -237,7 +237,8 @@ class AlibabaSandbox:
         region = self._region(name)
         if product == "sts":
             region = self._region(HOME)  # one service for all regions
-        silent = permissions.check(region, product, action, parameters, grants=caller.grants)
+        role = {"resource": parameters["RoleArn"]} if action == "AssumeRole" else {}
+        silent = permissions.check(region, product, action, parameters, grants=caller.grants, **role)
         if silent is not None:
             return silent
         with self._world.database.transaction():

@@ -21,6 +21,8 @@ EMPTY_WHEN_DENIED: Mapping[tuple[str, str], dict[str, Any]] = {
 FREE = {("sts", "GetCallerIdentity")}
 """What every caller may ask."""
 
+_LOOKED_AT = ("acs:kms:", "acs:oss:", "acs:ram:")
+
 NAMED = {
     "AssociateEipAddress": ("AllocationId", "eip"),
     "AttachDisk": ("DiskId", "disk"),
@@ -81,8 +83,8 @@ def set_policy(world: World, document: Mapping[str, Any] | None) -> None:
         ValueError: it says something that the sandbox does not understand.
     """
     for statement in () if document is None else statements_of(document):
-        if words(statement["Resource"]) != ["*"]:
-            raise ValueError("the sandbox looks at no Resource but *")
+        if not all(each == "*" or each.startswith(_LOOKED_AT) for each in words(statement["Resource"])):
+            raise ValueError("the sandbox looks at no Resource but *, and those of OSS, KMS and roles")
     world.database.keep_setting(_POLICY, document)
 
 
@@ -104,8 +106,8 @@ def check(
         action: what RAM calls the call.
         parameters: the call's.
         grants: the policies of a session, each of which must allow it too.
-        resource: what it is about; only sessions' policies look at it.
-        keys: what it says of itself; as ``resource``.
+        resource: what it is about, if it is of OSS, KMS or a role.
+        keys: what it says of itself to the policies of a session.
 
     Raises:
         AlibabaError: it is denied, or nothing allows it.
@@ -116,7 +118,9 @@ def check(
     allowed = not any(fnmatchcase(name, glob) for glob in denied)
     if allowed and policy is not None:
         statements = statements_of(policy)
-        allowed = all(_allows(statements, name, found) for found in _keys(region, parameters, action))
+        allowed = all(
+            _allows(statements, name, found, resource) for found in _keys(region, parameters, action)
+        )
     allowed = allowed and all(_allows(grant, name, keys or {}, resource) for grant in grants)
     if allowed or (product, action) in FREE:
         return None
@@ -129,7 +133,7 @@ def check(
     )
 
 
-def _allows(statements: Sequence[Statement], name: str, keys: Keys, resource: str = "*") -> bool:
+def _allows(statements: Sequence[Statement], name: str, keys: Keys, resource: str) -> bool:
     effects = {
         statement["Effect"]
         for statement in holding(statements, keys)

@@ -74,7 +74,7 @@ class Uploads:
             "_file": self.store.write(asked.body),
         }
         region.put("upload", {**upload, "_parts": {**upload["_parts"], number: part}})
-        bill(region, "part", _bill_of(upload, number), part["Size"])
+        bill(region, "part", _bill_of(upload, number), len(asked.body))
         return part
 
     def complete(self, asked: Asked, region: Region) -> Document:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -17,6 +20,7 @@ from gpucloud.errors import ErrorClass, UsageError
 from gpucloud_alibaba.provider import AlibabaProvider
 from tests.sandbox.alibaba_lab import REGION, Alibaba
 from tests.sandbox.test_alibaba_oss import OSS_ALL, client_of, oss, policy
+from tests.shell import PROGRAMS
 
 pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
 
@@ -253,3 +257,61 @@ def test_a_store_that_does_not_answer_has_no_known_outcome(alibaba: Alibaba, buc
         assert verdict is not None, (effect, repr(caught.value))
         assert verdict.error_class is ErrorClass.SERVER
         alibaba.sandbox.clear_faults()
+
+
+# --- with rclone, as on a box
+
+
+def rclone(
+    folder: Path, lease: StorageLease, *words: str, sent: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    config = folder / "rclone.conf"
+    config.write_text("\n".join(["[own]", *(f"{name} = {value}" for name, value in lease.writing.items())]))
+    program = str(PROGRAMS / "rclone")
+    line = [program, "--config", str(config), "--retries", "1", "--low-level-retries", "1", *words]
+    return subprocess.run(line, input=sent, capture_output=True, check=False, timeout=60)
+
+
+def test_rclone_uploads_finds_and_fetches_in_one_piece_and_in_parts(
+    alibaba: Alibaba, bucket: Any, tmp_path: Path
+) -> None:
+    lease = lent(alibaba, role(alibaba))
+    mine = f"own:{BUCKET}/{ATTEMPT}"
+    large = random.Random(7).randbytes(400_000)  # noqa: S311
+    for name, data in {"small": b"small", "large": large}.items():  # a stream of 100 KiB goes up in parts
+        sent = rclone(tmp_path, lease, "rcat", f"{mine}/{name}", sent=data)
+        assert sent.returncode == 0, sent.stderr.decode()
+        assert rclone(tmp_path, lease, "cat", f"{mine}/{name}").stdout == data
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "a b ä").write_bytes(large)
+    parts = ("--s3-upload-cutoff", "128Ki", "--s3-chunk-size", "5Mi", "--no-update-modtime")
+    copied = rclone(tmp_path, lease, "copy", str(files), f"{mine}/1/", *parts)
+    assert copied.returncode == 0, copied.stderr.decode()
+    assert rclone(tmp_path, lease, "lsf", f"{mine}/").stdout.decode().splitlines() == ["1/", "large", "small"]
+    head = bucket.head_object(oss.HeadObjectRequest(bucket=BUCKET, key=f"{ATTEMPT}/1/a b ä"))
+    assert (head.object_type, head.content_length) == ("Multipart", len(large))
+
+
+def test_an_upload_in_parts_that_is_cut_off_leaves_what_was_there(
+    alibaba: Alibaba, bucket: Any, tmp_path: Path
+) -> None:
+    lease = lent(alibaba, role(alibaba))
+    path = f"own:{BUCKET}/{ATTEMPT}/latest.json"
+    assert rclone(tmp_path, lease, "rcat", path, sent=b"before").returncode == 0
+    alibaba.sandbox.fault(effect="drop", action="CompleteMultipartUpload", times=None)
+    cut = rclone(tmp_path, lease, "rcat", path, sent=b"x" * 200_000)
+    alibaba.sandbox.clear_faults()
+    assert cut.returncode != 0
+    assert rclone(tmp_path, lease, "cat", path).stdout == b"before"
+
+
+def test_rclone_says_why_it_is_refused(alibaba: Alibaba, bucket: Any, tmp_path: Path) -> None:
+    lease = lent(alibaba, role(alibaba))
+    there = rclone(tmp_path, lease, "rcat", f"own:{BUCKET}/{OLD[0]}", sent=b"x")
+    assert there.returncode != 0
+    assert b"AccessDenied" in there.stderr
+    alibaba.sandbox.clock(advance_s=3700)
+    late = rclone(tmp_path, lease, "rcat", f"own:{BUCKET}/{ATTEMPT}/x", sent=b"x")
+    assert late.returncode != 0
+    assert b"SecurityTokenExpired" in late.stderr

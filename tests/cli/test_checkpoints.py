@@ -42,7 +42,8 @@ class Store:
         url: the folder of the checkpoints, as ``--checkpoint-to`` takes it.
         options: what else a run needs.
         folder: the same folder in rclone's words, without the remote.
-        expired: what rclone quotes once the keys are over.
+        expired: what rclone quotes once the keys are over. Empty on Azure: the caller's own token, which its
+            SDK renews by this machine's clock, ends there too when the clouds' clock is moved.
         put: stores an object, named from the folder on.
         get: what an object holds; ``None`` where there is none.
         authority: whose certificate its service has; empty without TLS.
@@ -97,7 +98,7 @@ def azure_store(cli: Shell) -> Store:
     return Store(
         url="az://checkpoints/con/team",
         folder="con/team",
-        expired="AuthenticationFailed",
+        expired="",
         put=lambda name, data: container.upload_blob(f"team/{name}", data),
         get=get,
         authority=str(lab.authority),
@@ -195,10 +196,12 @@ def test_a_box_has_a_lease_on_its_attempt_that_is_renewed_and_may_do_no_more(
             assert stolen("deletefile", f"{remote}:{store.folder}/{name}") != 0
     assert store.get("r1/attempts/4/1/a") == b""
     assert store.get(older) == b"{}"
-    cli.sandbox.clock(advance_s=3700)
+    if store.expired:
+        cli.sandbox.clock(advance_s=3700)
     (home / "kept/b").write_text("after the first lease")
     until(lambda: b'"b"' in (store.get("r1/attempts/4/latest.json") or b""), "a checkpoint with a new lease")
-    assert stolen("rcat", f"own:{store.folder}/r1/attempts/4/y") != 0, "the lease is over"
+    over = stolen("rcat", f"own:{store.folder}/r1/attempts/4/y") != 0
+    assert over == bool(store.expired)
     (home / "go").touch()
     _, err = process.communicate(timeout=60)
     assert process.wait() == 0, err

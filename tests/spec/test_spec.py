@@ -177,8 +177,8 @@ def test_a_share_of_gpu_use_that_is_idle_needs_a_time(idle: dict[str, object]) -
 def test_checkpoints_need_a_bucket_and_nothing_else(own: dict[str, str]) -> None:
     [name] = own
     with pytest.raises(SpecError, match=f"{name} needs checkpoint_to"):
-        Spec(**own)  # type: ignore[arg-type]
-    assert Spec(checkpoint_to="oss://lab/team", **own).checkpoint_to == "oss://lab/team"  # type: ignore[arg-type]
+        Spec(**own)
+    assert Spec(checkpoint_to="oss://lab/team", **own).checkpoint_to == "oss://lab/team"
     assert Spec(checkpoint_to="oss://lab/team").checkpoint_dir is None
 
 

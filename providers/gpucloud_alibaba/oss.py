@@ -32,7 +32,6 @@ class Oss:
 
     def __init__(self, profile: Profile, credential: Any, region: str, endpoint: str | None) -> None:
         self.url = endpoint or f"https://oss-{region}.aliyuncs.com"
-
         self._credential = credential
         session = requests.Session()
         session.trust_env = False  # the settings are the profile's
@@ -42,7 +41,7 @@ class Oss:
             readwrite_timeout=READ_TIMEOUT_S,
             proxy_host=profile.proxies(self.url),
         )
-        sender._verify = profile.ca_bundle or True
+        sender._verify = profile.ca_bundle or True  # the SDK has no setting for it
         self._client: Any = sdk.Client(
             sdk.config.Config(
                 region=region,

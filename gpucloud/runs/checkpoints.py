@@ -25,6 +25,8 @@ from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
 from gpucloud.ssh.client import Target
 
+FOLDER = "checkpoints"
+"""The folder on the box by default."""
 EVERY = timedelta(minutes=30)
 """The time between two checkpoints by default."""
 RENEWED_AFTER_S = 1800.0
@@ -97,14 +99,14 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
         UsageError: there is no such bucket, it belongs to somebody else, or its rights cannot be lent.
         CloudError: the cloud refused to lend them.
     """
-    if spec.checkpoint_to is None or spec.checkpoint_dir is None:
+    if spec.checkpoint_to is None:
         return None
     scheme, _, address = spec.checkpoint_to.partition("://")
     cloud = _store(context, scheme)
     place, folder = context.tasks.run(partial(cloud.locate, address))
     run_folder = folder_name(run_id)
     settings = Settings(
-        folder=spec.checkpoint_dir,
+        folder=spec.checkpoint_dir or FOLDER,
         every_s=int((spec.checkpoint_every or EVERY).total_seconds()),
         cloud=cloud.name,
         url=f"{spec.checkpoint_to}/{run_folder}",

@@ -162,6 +162,7 @@ class Front:
         pid = _caller(request) if self._faults.may_kill(call) else None
         failed = self._strike(request, call, Stage.RECEIVED, pid)
         if failed is not None:
+            failed.date = self._world.clock.now()
             return failed
         response = self._reviewed_answer(request, call)
         self._earlier[call] = response.get_data()

@@ -435,7 +435,7 @@ class Spec:
             read.folder,
             Flag(BOX, "PATH"),
             _STRING,
-            "Folder on the box whose files `run` keeps in checkpoint_to, and restores from there.",
+            "Folder on the box whose files `run` keeps in checkpoint_to. Default of `run`: checkpoints.",
         )
     )
     checkpoint_to: str | None = field(
@@ -443,7 +443,7 @@ class Spec:
             read.store_url,
             Flag(BOX, "URL"),
             {**_STRING, "examples": ["s3://bucket/lab"]},
-            "Your bucket for the checkpoints of `run`: s3://BUCKET/PATH or az://ACCOUNT/CONTAINER/PATH.",
+            "Your bucket for the checkpoints of `run`: {s3,oss}://BUCKET/PATH, az://ACCOUNT/CONTAINER/PATH.",
         )
     )
     checkpoint_every: timedelta | None = field(
@@ -523,11 +523,11 @@ class Spec:
             yield "idle_below needs idle: how long the box may be idle, such as 1h"
         if self.idle_below is not None and any(wish.mig for wish in parse_wishes(self.gpu or "")):
             yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
-        if (self.checkpoint_dir is None) != (self.checkpoint_to is None):
-            yield "checkpoint_dir and checkpoint_to belong together: give both, or neither"
+        if self.checkpoint_dir is not None and self.checkpoint_to is None:
+            yield "checkpoint_dir needs checkpoint_to: the bucket that keeps the folder"
         for name in ("checkpoint_role", "checkpoint_encryption"):
             if getattr(self, name) is not None and self.checkpoint_to is None:
-                yield f"{name} needs checkpoint_dir and checkpoint_to"
+                yield f"{name} needs checkpoint_to"
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]

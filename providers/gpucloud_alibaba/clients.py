@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gpucloud import __version__
@@ -23,6 +23,9 @@ from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
 from gpucloud_alibaba.connections import share_pools
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, reading
 from gpucloud_alibaba.models import ecs_models
+
+if TYPE_CHECKING:
+    from gpucloud_alibaba.oss import Oss
 
 ENDPOINT_VARIABLE = "GPUCLOUD_ALIBABA_ENDPOINT"
 REGION_VARIABLE = "ALIBABA_CLOUD_REGION_ID"
@@ -238,6 +241,22 @@ class Clients:
                 asked, kinds.OpenApiRequest(query=utils.query(given)), runtime.RuntimeOptions()
             )
         return answer
+
+    def oss(self, region: str) -> Oss:
+        """OSS in a region."""
+        with self._lock:
+            key = ("oss", region)
+            if key not in self._clients:
+                from gpucloud_alibaba.oss import Oss
+
+                self._clients[key] = Oss(self.profile, self.credential(), region, self.own_url())
+            found: Oss = self._clients[key]
+            return found
+
+    def own_url(self) -> str | None:
+        """The URL that all products are sent to; ``None`` for Alibaba Cloud's own."""
+        host, protocol = own_endpoint(self.profile)
+        return None if host is None else f"{protocol}://{host}"
 
     def credential(self) -> Any:
         """The credentials that sign requests; searched for once."""

@@ -23,6 +23,7 @@ PACKAGES = frozenset(
         "Tea",
         "alibabacloud_credentials",
         "alibabacloud_ecs20140526",
+        "alibabacloud_oss_v2",
         "alibabacloud_tea_openapi",
         "darabonba",
         "gpucloud_alibaba",
@@ -102,9 +103,13 @@ def _unlisted(code: str, status: int, operation: str | None) -> ErrorClass:
     return error_table.class_of_status(status)
 
 
+_ANSWERS = frozenset({"AlibabaCloudException", "ServiceError"})
+"""What the SDKs raise where the cloud answered: that of OSS, and that of all other products."""
+
+
 def _answered(error: Any, operation: str | None) -> Verdict:
-    """The verdict on the SDK's ``AlibabaCloudException``: the cloud answered."""
-    data = cast("Mapping[str, Any]", error.data or {})
+    """The verdict on an exception where the cloud answered."""
+    data = cast("Mapping[str, Any]", getattr(error, "data", None) or {})
     code, message = str(error.code), str(data.get("Message") or error.message)
     request_id = data.get("RequestId") or getattr(error, "request_id", None)
     row = row_for(code, message, operation)
@@ -159,9 +164,7 @@ def classify(error: Exception) -> Verdict | None:
     """
     operation: str | None = getattr(error, "gpucloud_operation", None)
     inner: Any = getattr(error, "inner_exception", None) or error
-    if "AlibabaCloudException" in error_table.raised_by(inner, PACKAGES) and getattr(
-        inner, "status_code", None
-    ):
+    if _ANSWERS & {*error_table.raised_by(inner, PACKAGES)} and getattr(inner, "status_code", None):
         return _answered(inner, operation)
     verdict = error_table.verdict_on_exception(
         table(), inner if error_table.raised_by(inner, PACKAGES) else error, PACKAGES

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 from gpucloud.clouds.kit import Ahead, bid, refuse_foreign
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import CommitmentInquiry, DeletionGraph, Inquiry, Record, Verdict, Witness
+from gpucloud.clouds.provider import (
+    CommitmentInquiry,
+    DeletionGraph,
+    Inquiry,
+    Record,
+    StorageGrant,
+    StorageLease,
+    StorePlace,
+    Verdict,
+    Witness,
+)
 from gpucloud.resources import (
     HeldCapacity,
     Identity,
@@ -42,6 +52,7 @@ from gpucloud_alibaba import (
     power,
     prices,
     quotas,
+    storage,
     volumes,
     zones,
 )
@@ -163,6 +174,26 @@ class AlibabaProvider:
     def create(self, request: Request, /) -> Sequence[Machine]:
         """Runs the instances: all or none, recognised by the token when repeated."""
         return create.create(request, self.clients.ecs(request["run_instances"]["RegionId"]))
+
+    # --- checkpoints
+
+    @property
+    def store_scheme(self) -> str:
+        """``oss``."""
+        return "oss"
+
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """A bucket of this account, and the rest of the address."""
+        bucket, _, folder = address.partition("/")
+        return storage.find(self.clients, self.account(), bucket, folder), folder
+
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The common prefixes and objects below a prefix."""
+        return storage.names(self.clients, place, path)
+
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Keys of a session whose policy allows a part of a bucket alone."""
+        return storage.lend(self.clients, grant)
 
     # --- looking and ending
 

@@ -171,6 +171,17 @@ def test_a_share_of_gpu_use_that_is_idle_needs_a_time(idle: dict[str, object]) -
         Spec(gpu="T4", idle_below=30, **idle)
 
 
+@pytest.mark.parametrize(
+    "own", [{"checkpoint_dir": "kept"}, {"checkpoint_role": "r"}, {"checkpoint_encryption": "kms:k"}]
+)
+def test_checkpoints_need_a_bucket_and_nothing_else(own: dict[str, str]) -> None:
+    [name] = own
+    with pytest.raises(SpecError, match=f"{name} needs checkpoint_to"):
+        Spec(**own)
+    assert Spec(checkpoint_to="oss://lab/team", **own).checkpoint_to == "oss://lab/team"
+    assert Spec(checkpoint_to="oss://lab/team").checkpoint_dir is None
+
+
 def test_gpus_that_are_cut_report_no_use_to_compare_with() -> None:
     with pytest.raises(SpecError, match="idle_below and MIG slices contradict"):
         Spec(gpu="A100/1g.5gb:7", idle="1h", idle_below=30)

@@ -28,6 +28,7 @@ from gpucloud_alibaba.sandbox import (
     oss,
     permissions,
     reserved,
+    sessions,
     snapshots,
     validation,
     wire,
@@ -46,7 +47,7 @@ from gpucloud_alibaba.sandbox.wire import AlibabaError
 _LOG = logging.getLogger(__name__)
 
 HOME = "cn-hangzhou"
-_READS = ("Describe", "Get", "List")
+_READS = ("AssumeRole", "Describe", "Get", "List")
 
 
 class AlibabaSandbox:
@@ -70,7 +71,7 @@ class AlibabaSandbox:
 
     @property
     def controls(self) -> Mapping[str, Control]:
-        """Quotas, held capacity, permissions, the account's standing, ids that come to nothing."""
+        """Quotas, held capacity, permissions, the account's standing, vanishing ids, roles and keys."""
         return {
             "reserve": self._reserve,
             "commit": self._commit,
@@ -82,6 +83,8 @@ class AlibabaSandbox:
             "real-name": self._real_name,
             "vanish": self._vanish,
             "expire": self._expire,
+            "role": self._role,
+            "key": self._kms_key,
         }
 
     def environment(self, origin: str) -> Mapping[str, str]:
@@ -118,12 +121,16 @@ class AlibabaSandbox:
 
     def answer(self, request: Request, call: Call) -> Response:
         """Checks the signature, does what the call asks, and answers."""
+        response = self._answered(request, call)
+        return oss.in_dialect(response, request) if call.service == oss.SERVICE else response
+
+    def _answered(self, request: Request, call: Call) -> Response:
         request_id = self._request_id()
         try:
             if call.service == oss.SERVICE:
                 return self._oss.answer(request, self._credentials(), request_id)
-            self._verify(request)
-            return wire.answer(call.action, self._do(request), request_id)
+            caller = self._verify(request)
+            return wire.answer(call.action, self._do(request, caller), request_id)
         except AlibabaError as failure:
             return _refusal(failure, call, request_id)
         except Exception:  # a fault of ours must not look like a broken protocol
@@ -205,19 +212,20 @@ class AlibabaSandbox:
 
     # --- one call
 
-    def _verify(self, request: Request) -> None:
-        clock = self._world.clock
-        self._signatures.verify(request, self._credentials(), now=clock.now(), unmoved=clock.unmoved())
+    def _verify(self, request: Request) -> Credential:
+        """Whose request this is."""
+        clock, known = self._world.clock, self._credentials()
+        return known[self._signatures.verify(request, known, now=clock.now(), unmoved=clock.unmoved())]
 
     def _credentials(self) -> dict[str, Credential]:
-        """The account's keys: its own, and the temporary one if there is one."""
+        """The account's keys: its own, the temporary one if there is one, and those of sessions of roles."""
         credentials = {self._key: Credential(secret=self._secret)}
         if expires := self._world.database.setting("alibaba_token"):
             until = datetime.fromisoformat(expires["until"])
             credentials["STS.sandbox"] = Credential(secret=self._secret, token=expires["token"], until=until)
-        return credentials
+        return {**credentials, **sessions.credentials(self._shelf)}
 
-    def _do(self, request: Request) -> Mapping[str, Any]:
+    def _do(self, request: Request, caller: Credential) -> Mapping[str, Any]:
         product, action, flat = wire.asked(request)
         if product not in wire.VERSIONS.values():
             raise AlibabaError("InvalidVersion", "Specified parameter Version is not valid.")
@@ -229,7 +237,10 @@ class AlibabaSandbox:
         if name not in known_regions(self._world):
             raise AlibabaError("InvalidRegionId.NotFound", "The specified RegionId does not exist.", 404)
         region = self._region(name)
-        silent = permissions.check(region, product, action, parameters)
+        if product == "sts":
+            region = self._region(HOME)  # one service for all regions
+        role = {"resource": parameters["RoleArn"]} if action == "AssumeRole" else {}
+        silent = permissions.check(region, product, action, parameters, grants=caller.grants, **role)
         if silent is not None:
             return silent
         with self._world.database.transaction():
@@ -310,6 +321,13 @@ class AlibabaSandbox:
         token = {"token": self._world.token(40), "until": values["until"]}
         self._world.database.keep_setting("alibaba_token", token)
         return {"key": "STS.sandbox", "secret": self._secret, "token": token["token"]}
+
+    def _role(self, values: Mapping[str, Any]) -> Any:
+        return sessions.make_role(self._region(HOME), values)
+
+    def _kms_key(self, values: Mapping[str, Any]) -> Any:
+        """A key of KMS, which itself is not emulated."""
+        return self._region(values["region"]).put("key", {"KeyId": f"key-{self._world.token(20)}"})["KeyId"]
 
 
 def _settle(region: Region) -> None:

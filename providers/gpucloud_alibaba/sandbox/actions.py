@@ -23,6 +23,7 @@ from gpucloud_alibaba.sandbox import (
     reservations,
     reserved,
     rules,
+    sessions,
     snapshots,
     tags,
 )
@@ -112,6 +113,7 @@ ACTIONS: Mapping[tuple[str, str], Action] = {
     ("ecs", "TagResources"): tags.tag_resources,
     ("ecs", "UntagResources"): tags.untag_resources,
     ("quotas", "ListProductQuotas"): quotas.list_product_quotas,
+    ("sts", "AssumeRole"): sessions.assume_role,
     ("sts", "GetCallerIdentity"): get_caller_identity,
     ("vpc", "AllocateEipAddress"): eips.allocate,
     ("vpc", "AssociateEipAddress"): eips.associate,

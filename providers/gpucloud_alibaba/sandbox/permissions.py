@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,6 +20,8 @@ EMPTY_WHEN_DENIED: Mapping[tuple[str, str], dict[str, Any]] = {
 
 FREE = {("sts", "GetCallerIdentity")}
 """What every caller may ask."""
+
+_LOOKED_AT = ("acs:kms:", "acs:oss:", "acs:ram:")
 
 NAMED = {
     "AssociateEipAddress": ("AllocationId", "eip"),
@@ -81,13 +83,31 @@ def set_policy(world: World, document: Mapping[str, Any] | None) -> None:
         ValueError: it says something that the sandbox does not understand.
     """
     for statement in () if document is None else statements_of(document):
-        if words(statement["Resource"]) != ["*"]:
-            raise ValueError("the sandbox looks at no Resource but *")
+        if not all(each == "*" or each.startswith(_LOOKED_AT) for each in words(statement["Resource"])):
+            raise ValueError("the sandbox looks at no Resource but *, and those of OSS, KMS and roles")
     world.database.keep_setting(_POLICY, document)
 
 
-def check(region: Region, product: str, action: str, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+def check(
+    region: Region,
+    product: str,
+    action: str,
+    parameters: Mapping[str, Any],
+    *,
+    grants: Sequence[Sequence[Statement]] = (),
+    resource: str = "*",
+    keys: Keys | None = None,
+) -> dict[str, Any] | None:
     """Passes what is allowed; returns the empty answer of what is denied silently.
+
+    Args:
+        region: where the call is made.
+        product: the product.
+        action: what RAM calls the call.
+        parameters: the call's.
+        grants: the policies of a session, each of which must allow it too.
+        resource: what it is about, if it is of OSS, KMS or a role.
+        keys: what it says of itself to the policies of a session.
 
     Raises:
         AlibabaError: it is denied, or nothing allows it.
@@ -98,7 +118,10 @@ def check(region: Region, product: str, action: str, parameters: Mapping[str, An
     allowed = not any(fnmatchcase(name, glob) for glob in denied)
     if allowed and policy is not None:
         statements = statements_of(policy)
-        allowed = all(_allows(statements, name, keys) for keys in _keys(region, parameters, action))
+        allowed = all(
+            _allows(statements, name, found, resource) for found in _keys(region, parameters, action)
+        )
+    allowed = allowed and all(_allows(grant, name, keys or {}, resource) for grant in grants)
     if allowed or (product, action) in FREE:
         return None
     if (product, action) in EMPTY_WHEN_DENIED and not true(parameters.get("DryRun")):
@@ -110,11 +133,12 @@ def check(region: Region, product: str, action: str, parameters: Mapping[str, An
     )
 
 
-def _allows(statements: list[Statement], name: str, keys: Keys) -> bool:
+def _allows(statements: Sequence[Statement], name: str, keys: Keys, resource: str) -> bool:
     effects = {
         statement["Effect"]
         for statement in holding(statements, keys)
         if any(fnmatchcase(name, glob) for glob in words(statement["Action"]))
+        and any(fnmatchcase(resource, glob.replace("[", "[[]")) for glob in words(statement["Resource"]))
     }
     return effects == {"Allow"}
 

@@ -36,8 +36,12 @@ ID_KEYS = {
     "snapshot": "SnapshotId",
     "image": "ImageId",
     "event": "EventId",
+    "role": "Arn",
+    "session": "AccessKeyId",
+    "key": "KeyId",
     "bucket": "Name",
     "object": "_path",
+    "upload": "UploadId",
     "token": "_token",
     "quota": "_name",
 }

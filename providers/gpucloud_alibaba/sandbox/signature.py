@@ -10,13 +10,14 @@ import hashlib
 import hmac
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, quote
 
 from werkzeug.wrappers import Request
 
+from gpucloud.sandbox.policy import Statement
 from gpucloud_alibaba.sandbox.wire import AlibabaError
 
 OLDEST = timedelta(minutes=15)
@@ -25,11 +26,16 @@ _V3 = re.compile(r"ACS3-HMAC-SHA256 Credential=([^,]+),SignedHeaders=([^,]+),Sig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A key that the account has; ``token`` and ``until`` are of a temporary one."""
+    """A key that the account has; ``token`` and ``until`` are of a temporary one.
+
+    ``grants`` are the statements of policies, each of which must allow an action: those of a session's role,
+    and of its session policy. A user has none, and may do what :mod:`.permissions` leaves them.
+    """
 
     secret: str
     token: str = ""
     until: datetime | None = None
+    grants: Sequence[Sequence[Statement]] = ()
 
 
 class Signatures:

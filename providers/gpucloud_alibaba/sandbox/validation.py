@@ -21,6 +21,13 @@ _FORMS = {
 }
 
 NEWER: Mapping[tuple[str, str], Mapping[str, list[Any]]] = {
+    ("sts", "AssumeRole"): {
+        "DurationSeconds": ["Long", False],
+        "ExternalId": ["String", False],
+        "Policy": ["String", False],
+        "RoleArn": ["String", True],
+        "RoleSessionName": ["String", True],
+    },
     ("sts", "GetCallerIdentity"): {},
     ("quotas", "ListProductQuotas"): {
         "ProductCode": ["String", True],

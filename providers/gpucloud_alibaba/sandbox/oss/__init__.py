@@ -1,10 +1,15 @@
-"""OSS in the sandbox: buckets and objects, in its own protocol, by paths (``use_path_style``)."""
+"""OSS in the sandbox: buckets and objects, in its own protocol and in S3's, by paths (``use_path_style``).
+
+OSS itself takes only requests whose host names the bucket; hosts of buckets are not emulated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import unquote
 
 from werkzeug.wrappers import Request, Response
 
@@ -12,16 +17,33 @@ from gpucloud.sandbox.database import Document, Shelf
 from gpucloud.sandbox.emulator import World
 from gpucloud_alibaba.sandbox import permissions
 from gpucloud_alibaba.sandbox.oss import listing
-from gpucloud_alibaba.sandbox.oss.objects import Store, check_digest, find_object
+from gpucloud_alibaba.sandbox.oss.objects import KMS_KEY, Store, check_digest, crc64, find_object
 from gpucloud_alibaba.sandbox.oss.signature import verify
-from gpucloud_alibaba.sandbox.oss.wire import SERVICE, Asked, answer, check_emulated, error, is_oss, read
-from gpucloud_alibaba.sandbox.region import Region
+from gpucloud_alibaba.sandbox.oss.uploads import Uploads
+from gpucloud_alibaba.sandbox.oss.wire import (
+    SERVICE,
+    Asked,
+    answer,
+    check_emulated,
+    error,
+    in_dialect,
+    is_oss,
+    read,
+)
+from gpucloud_alibaba.sandbox.region import ACCOUNT, Region, shown
 from gpucloud_alibaba.sandbox.signature import Credential
 from gpucloud_alibaba.sandbox.wire import AlibabaError
 
-__all__ = ["SERVICE", "Oss", "error", "is_oss", "read"]
+__all__ = ["SERVICE", "Oss", "error", "in_dialect", "is_oss", "read"]
 
-_RIGHTS = {"ListObjectsV2": "ListObjects", "HeadObject": "GetObject"}
+_RIGHTS = {
+    "CompleteMultipartUpload": "PutObject",
+    "CopyObject": "PutObject",
+    "HeadObject": "GetObject",
+    "InitiateMultipartUpload": "PutObject",
+    "ListObjectsV2": "ListObjects",
+    "UploadPart": "PutObject",
+}
 """Operations that need a right of another name. Source: OSS developer reference, "RAM policies"."""
 
 
@@ -37,6 +59,7 @@ class Oss:
     def __init__(self, world: World, shelf: Shelf, home: str) -> None:
         self._world = world
         self._store = Store(world, shelf)
+        self._uploads = Uploads(self._store)
         self._home = home
         self._operations: Mapping[str, Callable[[Asked, str], Response]] = {
             "ListBuckets": self._list_buckets,
@@ -47,6 +70,12 @@ class Oss:
             "GetObject": self._get_object,
             "HeadObject": self._head_object,
             "DeleteObject": self._delete_object,
+            "CopyObject": self._copy_object,
+            "InitiateMultipartUpload": self._begin_upload,
+            "UploadPart": self._put_part,
+            "ListParts": self._list_parts,
+            "CompleteMultipartUpload": self._complete_upload,
+            "AbortMultipartUpload": self._abort_upload,
         }
 
     def answer(self, request: Request, credentials: Mapping[str, Credential], request_id: str) -> Response:
@@ -56,11 +85,11 @@ class Oss:
             AlibabaError: OSS, or the sandbox, refuses.
         """
         clock = self._world.clock
-        region = verify(request, credentials, now=clock.now(), unmoved=clock.unmoved())
+        region, caller = verify(request, credentials, now=clock.now(), unmoved=clock.unmoved())
         asked = read(request)
         check_emulated(asked)
         check_digest(asked)
-        self._check_right(asked.operation)
+        self._check_rights(asked, caller)
         with self._world.database.transaction():
             response = self._operations[asked.operation](asked, region)
         response.headers["x-oss-request-id"] = request_id
@@ -70,9 +99,13 @@ class Oss:
         """Deletes the contents of all objects."""
         self._store.forget()
 
-    def _check_right(self, operation: str) -> None:
+    def _check_rights(self, asked: Asked, caller: Credential) -> None:
+        keys = {f"oss:{name.title()}": asked.members.get(name, "") for name in ("prefix", "delimiter")}
         try:
-            permissions.check(self._region(""), SERVICE, _RIGHTS.get(operation, operation), {})
+            for product, action, resource in _demands(asked):
+                permissions.check(
+                    self._region(""), product, action, {}, grants=caller.grants, resource=resource, keys=keys
+                )
         except AlibabaError as denied:
             raise AlibabaError("AccessDenied", denied.message, 403) from None
 
@@ -126,6 +159,44 @@ class Oss:
     def _head_object(self, asked: Asked, region: str) -> Response:
         return _shown(self._object(asked, region), asked.members)
 
+    def _copy_object(self, asked: Asked, region: str) -> Response:
+        place, _ = self._store.find(asked.bucket, region)
+        bucket, key = _source(asked)
+        there = self._store.find(bucket, region)[0]
+        source = find_object(there, replace(asked, bucket=bucket, key=key))
+        made = self._store.copy(asked, source, place)
+        return answer("CopyObjectResult", {"ETag": made["ETag"], "LastModified": made["LastModified"]})
+
+    # --- uploads in parts
+
+    def _begin_upload(self, asked: Asked, region: str) -> Response:
+        upload = self._uploads.begin(asked, self._store.find(asked.bucket, region)[0])
+        told = {**shown(upload), "Key": listing.encoding(asked)(asked.key)}
+        return answer("InitiateMultipartUploadResult", told)
+
+    def _put_part(self, asked: Asked, region: str) -> Response:
+        part = self._uploads.put(asked, self._store.find(asked.bucket, region)[0])
+        response = _empty(200)
+        response.headers["ETag"] = part["ETag"]
+        response.headers["x-oss-hash-crc64ecma"] = str(crc64(asked.body))
+        return response
+
+    def _list_parts(self, asked: Asked, region: str) -> Response:
+        upload = self._uploads.find(asked, self._store.find(asked.bucket, region)[0])
+        return answer("ListPartsResult", listing.parts(upload, asked))
+
+    def _complete_upload(self, asked: Asked, region: str) -> Response:
+        made = self._uploads.complete(asked, self._store.find(asked.bucket, region)[0])
+        told = {"Bucket": asked.bucket, "Key": listing.encoding(asked)(asked.key), "ETag": made["ETag"]}
+        response = answer("CompleteMultipartUploadResult", told)
+        response.headers["x-oss-hash-crc64ecma"] = made["_crc"]
+        return response
+
+    def _abort_upload(self, asked: Asked, region: str) -> Response:
+        place, _ = self._store.find(asked.bucket, region)
+        self._uploads.abort(self._uploads.find(asked, place), place)
+        return _empty(204)
+
     def _object(self, asked: Asked, region: str) -> Document:
         return find_object(self._store.find(asked.bucket, region)[0], asked)
 
@@ -135,6 +206,23 @@ class Oss:
         if found is not None:  # what is not there is no error
             self._store.drop(found, place)
         return _empty(204)
+
+
+def _demands(asked: Asked) -> Iterator[tuple[str, str, str]]:
+    """What RAM is asked: product, action, resource."""
+    own = f"acs:{SERVICE}:*:{ACCOUNT}"
+    path = f"{asked.bucket}/{asked.key}" if asked.key else asked.bucket or "*"
+    yield SERVICE, _RIGHTS.get(asked.operation, asked.operation), f"{own}:{path}"
+    if asked.operation == "CopyObject":
+        yield SERVICE, "GetObject", f"{own}:{'/'.join(_source(asked))}"
+    if KMS_KEY in asked.members:
+        yield "kms", "GenerateDataKey", f"acs:kms:*:{ACCOUNT}:key/{asked.members[KMS_KEY]}"
+
+
+def _source(asked: Asked) -> tuple[str, str]:
+    """Bucket and name of the object that is copied."""
+    bucket, _, key = unquote(asked.members["x-oss-copy-source"]).removeprefix("/").partition("/")
+    return bucket, key
 
 
 def _shown(found: Document, members: Mapping[str, str]) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -56,7 +56,7 @@ def objects(region: Region, asked: Asked) -> Document:
     size = _max_keys(members, 100)
     rows = _rows(objects_of(region, asked.bucket), prefix, delimiter, after)
     page, more = rows[:size], rows[size:]
-    encode = quote if members.get("encoding-type") else str
+    encode = encoding(asked)
     contents = [
         {
             **shown(each),
@@ -80,6 +80,24 @@ def objects(region: Region, asked: Asked) -> Document:
         **({"EncodingType": "url"} if members.get("encoding-type") else {}),
         "Contents": contents,
         "CommonPrefixes": [{"Prefix": encode(name)} for name, each in page if each is None],
+    }
+
+
+def encoding(asked: Asked) -> Callable[[str], str]:
+    """How names are written in the answer."""
+    return quote if asked.members.get("encoding-type") else str
+
+
+def parts(upload: Document, asked: Asked) -> Document:
+    """ListParts: the members of ``ListPartsResult``, all on one page."""
+    known = sorted(upload["_parts"].items(), key=lambda pair: int(pair[0]))
+    rows = [{"PartNumber": int(number), **shown(part)} for number, part in known]
+    return {
+        **shown(upload),
+        "Key": encoding(asked)(upload["Key"]),
+        "MaxParts": len(rows),
+        "IsTruncated": False,
+        "Part": rows,
     }
 
 

@@ -11,7 +11,7 @@ import lzma
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -33,8 +33,12 @@ CNY_PER_GIB_MONTH = Decimal("0.12")
 """Standard storage in one zone, the mainland's list price, taken for every region; UNVERIFIED."""
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+KMS_KEY = "x-oss-server-side-encryption-key-id"
+MOST_BYTES_OF_PARTS = 48 * 1024**4
+"""The most that an object of parts has. Source: as :data:`MOST_BYTES`."""
 _KEPT = ("cache-control", "content-disposition", "content-encoding", "expires")
 """Headers that an object gives back as they came."""
+_ENCRYPTION = ("x-oss-server-side-encryption", KMS_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +92,60 @@ class Store:
         Raises:
             AlibabaError: it is not empty.
         """
-        if objects_of(region, name):
+        if objects_of(region, name) or any(each["_bucket"] == name for each in region.all("upload").values()):
             raise AlibabaError("BucketNotEmpty", "The bucket you tried to delete is not empty.", 409)
         region.drop("bucket", name)
 
     # --- objects
 
-    def put(self, asked: Asked, region: Region) -> Document:
+    def put(self, asked: Asked, region: Region, *, tag: str | None = None) -> Document:
         """Stores an object in place of one of its name, unless that is forbidden.
+
+        Args:
+            asked: what it is called, and what it holds.
+            region: the bucket's.
+            tag: the ETag of one that was uploaded in parts.
 
         Raises:
             AlibabaError: it cannot be called so, is too large, or there is one.
         """
-        check_object(asked)
+        check_object(asked, most_bytes=MOST_BYTES if tag is None else MOST_BYTES_OF_PARTS)
+        check_encryption(asked, region)
         before = region.all("object").get(f"{asked.bucket}/{asked.key}")
         if before is not None and true(asked.members.get("x-oss-forbid-overwrite")):
             text = "The object you specified already exists and can not be overwritten."
             raise AlibabaError("FileAlreadyExists", text, 409)
         if before is not None:
             self.drop(before, region)
-        file = self._files() / self.world.token(32)
-        file.write_bytes(asked.body)
-        made = region.put("object", {**_document(asked, region), "_file": file.name})
-        if made["Size"]:  # a price that is nothing is no bill
-            amount = CNY_PER_GIB_MONTH * made["Size"] / 1024**3 / HOURS_PER_MONTH
-            price = Price(amount=amount.quantize(Decimal("1e-15")), currency="CNY", as_of=region.second)
-            bills.begin(region, "object", made["_path"], price, tags={})
+        parts = {} if tag is None else {"ETag": tag, "Type": "Multipart"}
+        made = region.put("object", {**_document(asked, region), **parts, "_file": self.write(asked.body)})
+        bill(region, "object", made["_path"], made["Size"])
         return made
+
+    def copy(self, asked: Asked, source: Document, region: Region) -> Document:
+        """Stores what another object holds, with its headers unless the caller replaces them.
+
+        Raises:
+            AlibabaError: as :meth:`put`; or it is the same object, and nothing of it would change.
+        """
+        replaced = asked.members.get("x-oss-metadata-directive", "COPY").upper() == "REPLACE"
+        if source["_path"] == f"{asked.bucket}/{asked.key}" and not replaced:
+            text = "The request is an illegal copy request: nothing of the object would change."
+            raise AlibabaError("InvalidRequest", text)
+        made = self.put(replace(asked, body=self.content(source)), region)
+        if replaced:
+            return made
+        return region.put("object", {**made, "_headers": source["_headers"]})
+
+    def write(self, content: bytes) -> str:
+        """Keeps bytes in a new file; its name."""
+        file = self._files() / self.world.token(32)
+        file.write_bytes(content)
+        return file.name
+
+    def erase(self, name: str) -> None:
+        """Deletes a file."""
+        (self._files() / name).unlink(missing_ok=True)
 
     def content(self, found: Document) -> bytes:
         """What an object holds."""
@@ -124,7 +155,7 @@ class Store:
     def drop(self, found: Document, region: Region) -> None:
         """Deletes an object; its bill ends."""
         region.drop("object", found["_path"])
-        (self._files() / found["_file"]).unlink(missing_ok=True)
+        self.erase(found["_file"])
         bills.end(region, found["_path"], "deleted")
 
     def forget(self) -> None:
@@ -135,6 +166,14 @@ class Store:
         folder = self.world.folder / "oss"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+
+def bill(region: Region, kind: str, id_: str, size_bytes: int) -> None:
+    """The bill of what is stored begins; a price that is nothing is no bill."""
+    if size_bytes:
+        amount = CNY_PER_GIB_MONTH * size_bytes / 1024**3 / HOURS_PER_MONTH
+        price = Price(amount=amount.quantize(Decimal("1e-15")), currency="CNY", as_of=region.second)
+        bills.begin(region, kind, id_, price, tags={})
 
 
 def objects_of(region: Region, bucket: str) -> list[Document]:
@@ -155,7 +194,7 @@ def find_object(region: Region, asked: Asked) -> Document:
     return found
 
 
-def check_object(asked: Asked) -> None:
+def check_object(asked: Asked, *, most_bytes: int = MOST_BYTES) -> None:
     """Refuses an object that OSS does not take.
 
     Raises:
@@ -163,8 +202,19 @@ def check_object(asked: Asked) -> None:
     """
     if asked.key.startswith(("/", "\\")) or len(asked.key.encode()) > 1023:
         raise AlibabaError("InvalidObjectName", "The specified object is not valid.")
-    if len(asked.body) > MOST_BYTES:
+    if len(asked.body) > most_bytes:
         raise AlibabaError("EntityTooLarge", "Your proposed upload exceeds the maximum allowed size.")
+
+
+def check_encryption(asked: Asked, region: Region) -> None:
+    """Refuses a key of KMS that is not there. UNVERIFIED: the code and the text.
+
+    Raises:
+        AlibabaError: it is not in the bucket's region.
+    """
+    key = asked.members.get(KMS_KEY)
+    if key is not None and key not in region.all("key"):
+        raise AlibabaError("InvalidArgument", f"The specified KMS master key {key} does not exist.")
 
 
 def check_digest(asked: Asked) -> None:
@@ -180,7 +230,7 @@ def check_digest(asked: Asked) -> None:
 def _document(asked: Asked, region: Region) -> Document:
     meta: Mapping[str, str] = asked.members.get("x-oss-meta", {})
     headers = {name: asked.members[name] for name in _KEPT if name in asked.members}
-    encryption = asked.members.get("x-oss-server-side-encryption")
+    encryption = {name: asked.members[name] for name in _ENCRYPTION if name in asked.members}
     return {
         "Key": asked.key,
         "LastModified": _milliseconds(region),
@@ -196,7 +246,7 @@ def _document(asked: Asked, region: Region) -> Document:
             **headers,
             "Content-Type": asked.content_type or "application/octet-stream",
             **{f"x-oss-meta-{name}": value for name, value in meta.items()},
-            **({"x-oss-server-side-encryption": encryption} if encryption else {}),
+            **encryption,
         },
     }
 

@@ -1,6 +1,9 @@
-"""OSS's signatures: versions 4 and 1, in the header or in the URL.
+"""OSS's signatures: versions 4 and 1, in the header or in the URL, and that of S3, in the header.
 
-Source: OSS developer reference, "Include a V4 signature", "Include a V1 signature", each in headers and URLs.
+Source: OSS developer reference, "Include a V4 signature", "Include a V1 signature", each in headers and URLs;
+"Accessing OSS with the AWS SDK", by which OSS takes no chunked bodies. S3 API Reference, "Signature
+Calculations for the Authorization Header". UNVERIFIED: that S3's signature may carry a temporary token;
+clients that send it so are in use (github.com/pingcap/tidb/issues/52349).
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ _V4 = re.compile(
     r"(?:, *AdditionalHeaders=([^,]*))?, *Signature=([0-9a-f]{64})"
 )
 _V1 = re.compile(r"OSS ([^:]+):(\S+)")
+_S3 = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=([^,/]+)/(\d{8})/([^,/]*)/s3/aws4_request"
+    r", *SignedHeaders=([^,]+), *Signature=([0-9a-f]{64})"
+)
 _STAMP = "%Y%m%dT%H%M%SZ"
 _DEFAULT = ("content-type", "content-md5")
 """Headers that version 4 signs wherever they are there, besides ``x-oss-*``."""
@@ -68,13 +75,15 @@ class _Signed:
     at: datetime | None
     ends: datetime | None = None
     region: str = ""
-    date: str = ""
+    scope: str = ""
+    """Date, region, service and terminator, by which version 4's key is derived; version 1 has none."""
+    prefix: str = "aliyun_v4"
 
 
 def verify(
     request: Request, credentials: Mapping[str, Credential], *, now: datetime, unmoved: datetime
-) -> str:
-    """The region that a request was signed for; version 1 names none.
+) -> tuple[str, Credential]:
+    """The region that a request was signed for (version 1 names none), and whose signature it is.
 
     Args:
         request: the request.
@@ -94,7 +103,8 @@ def verify(
     if not hmac.compare_digest(_signature(signed, credential.secret), signed.given):
         text = "The request signature we calculated does not match the signature you provided."
         raise _denied("SignatureDoesNotMatch", text)
-    if signed.at is not None and abs(signed.at - unmoved) > OLDEST:
+    # AWS's SDKs follow the clock that the answers show, which is the clouds'
+    if signed.at is not None and all(abs(signed.at - clock) > OLDEST for clock in (now, unmoved)):
         text = "The difference between the request time and the current time is too large."
         raise _denied("RequestTimeTooSkewed", text)
     if signed.ends is not None and signed.ends <= unmoved:
@@ -103,7 +113,7 @@ def verify(
         raise _denied("InvalidAccessKeyId", "The security token you provided is invalid.")  # UNVERIFIED
     if credential.until is not None and credential.until <= now:
         raise _denied("SecurityTokenExpired", "The security token you provided has expired.")
-    return signed.region
+    return signed.region, credential
 
 
 def _denied(code: str, message: str) -> AlibabaError:
@@ -115,6 +125,8 @@ def _read(request: Request) -> _Signed:
     try:
         if found := _V4.fullmatch(header):
             return _fourth(request, found, request.headers["x-oss-date"])
+        if found := _S3.fullmatch(header):
+            return _s3(request, found, request.headers["x-amz-date"])
         if "x-oss-signature" in query:
             return _fourth_of_url(request)
         if found := _V1.fullmatch(header):
@@ -144,7 +156,41 @@ def _fourth(request: Request, found: re.Match[str], stamp: str, *, expires: str 
         at=at if expires is None else None,
         ends=None if expires is None else at + timedelta(seconds=int(expires)),
         region=region,
-        date=date,
+        scope=scope,
+    )
+
+
+def _s3(request: Request, found: re.Match[str], stamp: str) -> _Signed:
+    key, date, region, names, given = found.groups()
+    payload = request.headers["x-amz-content-sha256"]
+    if payload.startswith("STREAMING-"):
+        text = "aws-chunked encoding is not supported with the specified x-amz-content-sha256 value."
+        raise AlibabaError("InvalidArgument", text)
+    needed = {name.lower() for name, _ in request.headers if name.lower().startswith("x-amz-")} | {"host"}
+    if needed - set(names.split(";")):
+        raise ValueError(names)
+    pairs = [pair.partition("=") for pair in request.query_string.decode("latin-1").split("&") if pair]
+    canonical = "\n".join(
+        (
+            request.method,
+            quote(request.path, safe="/"),
+            "&".join(sorted(f"{name}={value}" for name, _, value in pairs)),
+            "".join(f"{name}:{request.headers.get(name, '').strip()}\n" for name in names.split(";")),
+            names,
+            payload,
+        )
+    )
+    scope = f"{date}/{region}/s3/aws4_request"
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    return _Signed(
+        key=key,
+        token=request.headers.get("x-amz-security-token", ""),
+        given=given,
+        text=f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{digest}",
+        at=datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC),
+        region=region,
+        scope=scope,
+        prefix="AWS4",
     )
 
 
@@ -223,10 +269,10 @@ def _resource(request: Request) -> str:
 
 
 def _signature(signed: _Signed, secret: str) -> str:
-    if not signed.date:  # version 1
+    if not signed.scope:  # version 1
         digest = hmac.new(secret.encode(), signed.text.encode(), hashlib.sha1).digest()
         return base64.b64encode(digest).decode()
-    key = f"aliyun_v4{secret}".encode()
-    for part in (signed.date, signed.region, "oss", "aliyun_v4_request"):
+    key = f"{signed.prefix}{secret}".encode()
+    for part in signed.scope.split("/"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     return hmac.new(key, signed.text.encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,9 @@
-"""OSS's wire format: which operation a request is and what it says, answers and refusals."""
+"""OSS's wire format: which operation a request is and what it says, answers and refusals.
+
+OSS answers requests in S3's form too: their headers begin with ``x-amz-``, and so do those of the answer.
+Source: OSS developer reference, "Accessing OSS with the AWS SDK". UNVERIFIED: how S3's words for encryption
+by KMS are read.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,15 @@ _OPERATIONS = {
     ("DELETE", True, True): "DeleteObject",
 }
 """Operations by method, and by whether the path names a bucket and an object."""
+
+_OF_UPLOADS = {
+    ("POST", "uploads"): "InitiateMultipartUpload",
+    ("PUT", "uploadId"): "UploadPart",
+    ("GET", "uploadId"): "ListParts",
+    ("POST", "uploadId"): "CompleteMultipartUpload",
+    ("DELETE", "uploadId"): "AbortMultipartUpload",
+}
+"""Operations on an object by method and parameter."""
 
 _SIGNING = frozenset(
     {
@@ -60,6 +74,16 @@ _HEADERS = frozenset(
 """Headers besides ``x-oss-*`` that mean something to OSS."""
 
 _META = "x-oss-meta-"
+_SOURCE = "x-oss-copy-source"
+_S3, _OWN = "x-amz-", "x-oss-"
+_FROM_S3 = {
+    "x-amz-acl": "x-oss-object-acl",
+    "x-amz-server-side-encryption-aws-kms-key-id": "x-oss-server-side-encryption-key-id",
+}
+"""S3's headers that OSS calls otherwise than by its own prefix."""
+_VALUES = {"aws:kms": "KMS"}
+_OF_S3 = frozenset({"x-id"})
+"""Parameters with which AWS's SDKs name a call; they mean nothing."""
 
 HONOURED = honoured.read("gpucloud_alibaba.sandbox.oss")
 """The honoured members of each operation."""
@@ -83,16 +107,15 @@ class Asked:
 
 def is_oss(request: Request) -> bool:
     """Whether a request is OSS's: the other products' all go to the path ``/``, with other signatures."""
-    signed = request.headers.get("Authorization", "").startswith("OSS")
+    signed = request.headers.get("Authorization", "").startswith(("OSS", "AWS4-"))
     return signed or request.path != "/" or "x-oss-signature" in request.args
 
 
 def read(request: Request) -> Asked:
     """Reads a request. The bucket is the first part of its path: hosts of buckets are not emulated."""
     bucket, _, key = request.path.removeprefix("/").partition("/")
-    known = _OPERATIONS.get((request.method, bool(bucket), bool(key)))
     return Asked(
-        operation=known or f"{request.method} {'object' if key else 'bucket'}",
+        operation=_operation(request, bool(bucket), bool(key)),
         bucket=bucket,
         key=key,
         members=_members(request),
@@ -102,12 +125,45 @@ def read(request: Request) -> Asked:
     )
 
 
+def _operation(request: Request, bucket: bool, key: bool) -> str:
+    named = next((name for name in ("uploads", "uploadId") if key and name in request.args), None)
+    copied = any(_own_name(name.lower()) == _SOURCE for name, _ in request.headers)
+    if named is None and copied:
+        return "CopyObject"
+    known = _OPERATIONS.get((request.method, bucket, key))
+    if named is not None:
+        known = None if copied else _OF_UPLOADS.get((request.method, named))
+    return known or f"{request.method} {'object' if key else 'bucket'}"
+
+
+def _own_name(name: str) -> str:
+    """A header's name as OSS itself calls it."""
+    own = f"{_OWN}{name.removeprefix(_S3)}" if name.startswith(_S3) else name
+    return _FROM_S3.get(name, own)
+
+
+def is_s3(request: Request) -> bool:
+    """Whether a request is in S3's form."""
+    return request.headers.get("Authorization", "").startswith("AWS4-")
+
+
+def in_dialect(response: Response, request: Request) -> Response:
+    """An answer in the form of its request."""
+    if is_s3(request):
+        own = [(name, value) for name, value in response.headers if name.lower().startswith(_OWN)]
+        for name, value in own:
+            del response.headers[name]
+            response.headers[f"{_S3}{name.lower().removeprefix(_OWN)}"] = value
+    return response
+
+
 def _members(request: Request) -> dict[str, Any]:
+    ignored = _SIGNING | _OF_S3 if is_s3(request) else _SIGNING
     members: dict[str, Any] = {
-        name.lower(): value for name, value in request.args.items() if name.lower() not in _SIGNING
+        name.lower(): value for name, value in request.args.items() if name.lower() not in ignored
     }
     meta: dict[str, str] = {}
-    for name, value in ((name.lower(), value) for name, value in request.headers):
+    for name, value in ((_own_name(name.lower()), _VALUES.get(text, text)) for name, text in request.headers):
         if name.startswith(_META):
             meta[name.removeprefix(_META)] = value
         elif name in _HEADERS or (name.startswith("x-oss-") and name not in _SIGNING):

@@ -1,0 +1,82 @@
+"""OSS through its own SDK, by a profile's settings. Imports the SDK: import it when needed."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from gpucloud import __version__
+from gpucloud.clouds.profile import Profile
+from gpucloud_alibaba.actions import refuse_unlisted
+from gpucloud_alibaba.errors import MalformedAnswerError, reading
+
+sdk: Any = import_module("alibabacloud_oss_v2")
+transport: Any = import_module("alibabacloud_oss_v2.transport")
+requests: Any = import_module("requests")
+
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 60
+
+
+class Oss:
+    """OSS in a region. Every request is checked against the list of calls, and sent once.
+
+    Args:
+        profile: certificates and proxies.
+        credential: the client of the SDK's credentials, which renews them.
+        region: where the buckets are.
+        endpoint: the URL of a service to use instead of Alibaba Cloud's own.
+    """
+
+    def __init__(self, profile: Profile, credential: Any, region: str, endpoint: str | None) -> None:
+        self.url = endpoint or f"https://oss-{region}.aliyuncs.com"
+        self._credential = credential
+        session = requests.Session()
+        session.trust_env = False  # the settings are the profile's
+        sender = transport.RequestsHttpClient(
+            session=session,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            readwrite_timeout=READ_TIMEOUT_S,
+            proxy_host=profile.proxies(self.url),
+        )
+        sender._verify = profile.ca_bundle or True  # the SDK has no setting for it
+        self._client: Any = sdk.Client(
+            sdk.config.Config(
+                region=region,
+                endpoint=self.url,
+                use_path_style=endpoint is not None,
+                credentials_provider=sdk.credentials.CredentialsProviderFunc(self._keys),
+                retry_max_attempts=1,
+                http_client=sender,
+                user_agent=f"gpucloud/{__version__}",
+            )
+        )
+
+    def ask(self, action: str, **members: Any) -> Any:
+        """One call, by the members of the SDK's request; returns the SDK's result.
+
+        Raises:
+            ActionRefusedError: it is not among the calls that may be sent.
+            MalformedAnswerError: the answer could not be read.
+            Exception: what the SDK raised within its ``OperationError``, which says less.
+        """
+        self._keys()  # the SDK would hide why there are none
+        protocol, _, host = self.url.partition("://")
+        refuse_unlisted(version="oss", action=action, parameters={}, protocol=protocol, host=host)
+        request = getattr(sdk, f"{action}Request")(**members)
+        method = getattr(self._client, re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower())
+        try:
+            with reading(action):
+                return method(request)
+        except ParseError as error:
+            raise MalformedAnswerError(f"the answer to {action} is no XML: {error}") from error
+        except sdk.exceptions.OperationError as error:
+            inner: Exception = error.unwrap()
+            inner.gpucloud_operation = action  # type: ignore[attr-defined]
+            raise inner from error
+
+    def _keys(self) -> Any:
+        found = self._credential.get_credential()
+        return sdk.credentials.Credentials(found.access_key_id, found.access_key_secret, found.security_token)

@@ -234,7 +234,8 @@ class Facts:
     why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
-    the box while it is stopped. ``volume`` is set for volumes only.
+    the box while it is stopped. ``volume`` is set for volumes only. ``checkpoints`` is the number under which
+    the box of a detached run writes its checkpoints.
     """
 
     place: Place | None = None
@@ -258,6 +259,7 @@ class Facts:
     billed_until: Mapping[str, datetime] | None = None
     keep_until: datetime | None = None
     volume: Volume | None = None
+    checkpoints: int | None = None
 
     @property
     def given(self) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class Box:
     billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     keep_until: datetime | None = None
     volume: Volume | None = None
+    checkpoints: int | None = None
 
     @property
     def cloud(self) -> str:

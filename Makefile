@@ -39,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test fidelity foreign chaos torture demo bench docs lock clean
+.PHONY: help setup lint test fidelity foreign chaos torture interruptions demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -68,10 +68,14 @@ foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cl
 chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
+interruptions: setup  ## a training on spot that loses its box five times, on two clouds: a quarter of an hour
+	$(BIN)/python -m tests.chaos.interruptions $(INTERRUPTIONS_ARGS)
+
 torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, sweeps, cancelled jobs, patience: an hour
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
 	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/ci/test_action.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
+	TEND_LOOKS=2000 $(BIN)/pytest -q -n auto -rP tests/chaos/tenders.py
 	DAMAGED_ANSWERS=200 $(BIN)/pytest -q -n auto tests/providers/test_damaged_answers.py
 	$(BIN)/pytest -q -rP tests/chaos/torture.py
 	$(BIN)/pytest -q -rP tests/chaos/patience.py

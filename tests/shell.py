@@ -122,6 +122,11 @@ class Shell:
             stderr=subprocess.PIPE,
         )
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a ``gpucloud`` that is started otherwise."""
+        return self._environ({"GPUCLOUD_SANDBOX": "1"})
+
     def _environ(self, given: Mapping[str, str]) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],

@@ -19,7 +19,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
-from gpucloud.runs.checkpoints import refuse_detached, settle
+from gpucloud.runs.checkpoints import settle
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import write_end
 from gpucloud.runs.rules import avoided, spec_left
@@ -168,11 +168,12 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
 
 def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
     """See :meth:`gpucloud.Client.start_run`."""
-    refuse_detached(wanted.spec)
+    assert wanted.run_id is not None  # noqa: S101  (a run has one)
+    kept = settle(context, wanted.spec, wanted.run_id)
     record = _first_step(client, context, wanted, work, alone=alone)
     try:
         box = Attempts(client, context, wanted).buy(record)
-        begin_job(context, context.journal.held_run(record), box)
+        begin_job(context, context.journal.held_run(record), box, kept)
     except BaseException as error:
         write_end(context, record, error)
         raise

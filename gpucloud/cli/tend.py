@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Tending
     from gpucloud.cli.documents import TendDocument
 
-LEAST = timedelta(seconds=10)
+LEAST = timedelta(seconds=5)
 
 
 def tend(

@@ -250,7 +250,8 @@ class Facts:
     why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
-    the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
+    the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots. ``checkpoints``
+    is the number under which the box of a detached run writes its checkpoints.
     """
 
     place: Place | None = None
@@ -275,6 +276,7 @@ class Facts:
     keep_until: datetime | None = None
     volume: Volume | None = None
     snapshot: Snapshot | None = None
+    checkpoints: int | None = None
 
     @property
     def given(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Box:
     keep_until: datetime | None = None
     volume: Volume | None = None
     snapshot: Snapshot | None = None
+    checkpoints: int | None = None
 
     @property
     def cloud(self) -> str:

@@ -2,7 +2,7 @@
 
 A run has a folder in the bucket, and each attempt a folder of its own in it, ``attempts/N/``. A box gets a
 lease on them over ssh: it reads the run, writes its attempt and deletes nothing. The lease is valid for an
-hour at most, and is renewed over ssh as long as this process attends the run.
+hour at most, and is renewed over ssh by the process that attends the run, or by whoever tends it.
 """
 
 from __future__ import annotations
@@ -82,16 +82,6 @@ def refuse_launch(spec: Spec) -> None:
         raise UsageError("checkpoint_to needs a run", hint="use gpucloud run, or omit checkpoint_to")
 
 
-def refuse_detached(spec: Spec) -> None:
-    """Refuses checkpoints of a detached run, whose lease nobody would renew.
-
-    Raises:
-        UsageError: the spec has them.
-    """
-    if spec.checkpoint_to is not None:
-        raise UsageError("checkpoint_to needs a run in the foreground", hint="omit --detach")
-
-
 def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
     """Looks at the bucket, and lends rights on it once, before anything is bought; ``None`` without one.
 
@@ -99,13 +89,26 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
         UsageError: there is no such bucket, it belongs to somebody else, or its rights cannot be lent.
         CloudError: the cloud refused to lend them.
     """
+    settings = locate(context, spec, run_id)
+    if settings is not None:
+        context.tasks.run(partial(context.clouds[settings.cloud].lend, _grant(settings, 1)))
+    return settings
+
+
+def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
+    """Looks at the bucket of a run; ``None`` without one.
+
+    Raises:
+        UsageError: there is no such bucket, or it belongs to somebody else.
+        CloudError: the cloud did not answer.
+    """
     if spec.checkpoint_to is None:
         return None
     scheme, _, address = spec.checkpoint_to.partition("://")
     cloud = _store(context, scheme)
     place, folder = context.tasks.run(partial(cloud.locate, address))
     run_folder = folder_name(run_id)
-    settings = Settings(
+    return Settings(
         folder=spec.checkpoint_dir or FOLDER,
         every_s=int((spec.checkpoint_every or EVERY).total_seconds()),
         cloud=cloud.name,
@@ -116,8 +119,6 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
         role=spec.checkpoint_role,
         kms_key=spec.checkpoint_encryption and spec.checkpoint_encryption.removeprefix("kms:"),
     )
-    context.tasks.run(partial(cloud.lend, _grant(settings, 1)))
-    return settings
 
 
 def folder_name(run_id: str) -> str:
@@ -138,6 +139,7 @@ def follow_with_checkpoints(
     if settings is None:
         return follow_job(context, box, target, job)
     kept = begin(context, target, settings, attempt=attempt)
+    context.tasks.start(partial(kept.held.keep, min(LOOK_S, settings.every_s)))
     try:
         code = follow_job(
             context, box, target, replace(job, environment={**job.environment, **kept.environment})
@@ -154,7 +156,7 @@ def follow_with_checkpoints(
 
 
 def begin(context: Context, target: Target, settings: Settings, *, attempt: int) -> Checkpoints:
-    """Restores the newest checkpoint of the run on a box, and starts to upload.
+    """Restores the newest checkpoint of the run on a box, which uploads from then on while it has a lease.
 
     Args:
         context: clouds and progress of this call.
@@ -181,8 +183,15 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
         context.warn(STEP, f"warning: a checkpoint could not be used: {words}")
     context.tell(STEP, _restored(begun.restored))
     context.tasks.run(partial(on_box.watch, target, settings.every_s))
-    context.tasks.start(partial(held.keep, min(LOOK_S, settings.every_s)))
-    return Checkpoints(context, target, held, begun.folder, settings.url)
+    return Checkpoints(held, begun.folder, settings.url, number)
+
+
+def resume(context: Context, target: Target, settings: Settings, number: int) -> Held:
+    """The lease of a box that another process has begun; ``number`` is that of its attempt in the bucket.
+
+    The box is asked for neither: it could name an older attempt, and would be lent the right to replace it.
+    """
+    return Held(context, target, context.clouds[settings.cloud], _grant(settings, number))
 
 
 def newest(context: Context, settings: Settings) -> str | None:
@@ -247,23 +256,22 @@ class Held:
         if age_s >= RENEWED_AFTER_S or (failed and age_s >= RENEWED_AGAIN_S):
             self.renew()
 
+    def look_once(self) -> None:
+        """Renews the lease if half of it is over, or an upload has failed, by what the box says.
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """The checkpoints of a box whose command runs."""
+        Raises:
+            CheckpointFailedError: the lease could not be written to the box.
+            ConnectionFailedError: the box could not be reached.
+            CloudError: the cloud refused to lend the rights.
+        """
+        age_s = on_box.lease_age_s(self.target)
+        failure = on_box.last_failure(self.target)
+        if failure is not None:
+            self.context.warn(STEP, f"warning: a checkpoint was not uploaded: {failure[1]}")
+        if age_s >= (RENEWED_AFTER_S if failure is None else RENEWED_AGAIN_S):
+            self.renew()
 
-    context: Context
-    target: Target
-    held: Held
-    folder: str
-    url: str
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """What the command is told."""
-        return {"GPUCLOUD_CHECKPOINT_DIR": self.folder, "GPUCLOUD_CHECKPOINT_URL": self.url}
-
-    def finish(self) -> None:
+    def finish(self, url: str) -> None:
         """Uploads the last checkpoint, with a whole hour for it if the cloud answers, and stops.
 
         Raises:
@@ -271,14 +279,34 @@ class Checkpoints:
             ConnectionFailedError: the box could not be reached.
         """
         tasks = self.context.tasks
-        self.context.tell(STEP, f"uploading the last one to {self.url}")
+        self.context.tell(STEP, f"uploading the last one to {url}")
         try:
-            tasks.run(self.held.renew)
+            tasks.run(self.renew)
         except CloudError as error:
             self.context.warn(STEP, f"warning: the lease was not renewed: {error.message}")
         last = tasks.run(partial(on_box.upload, self.target), on_box.TRANSFER_S)
-        self.context.tell(STEP, f"{last.files} files, {last.size_bytes:,} bytes in {self.url}")
+        self.context.tell(STEP, f"{last.files} files, {last.size_bytes:,} bytes in {url}")
         tasks.run(partial(on_box.stop, self.target))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The checkpoints of a box whose command runs."""
+
+    held: Held
+    folder: str
+    url: str
+    number: int
+    """That of its attempt in the bucket."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the command is told."""
+        return {"GPUCLOUD_CHECKPOINT_DIR": self.folder, "GPUCLOUD_CHECKPOINT_URL": self.url}
+
+    def finish(self) -> None:
+        """As :meth:`Held.finish`."""
+        self.held.finish(self.url)
 
     def close(self) -> None:
         """Renews the lease no more; the box uploads on as long as it has one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from gpucloud.boxes.bring_up import targets
@@ -16,6 +17,7 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
+from gpucloud.runs import checkpoints
 from gpucloud.runs.rules import job_environment
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -24,6 +26,7 @@ from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.job import script_of, start
 from gpucloud.ssh.keys import key_folder
 
+BEGUN = Facts(attended=False)
 KILL_AFTER = "--kill-after=10"
 Fetch = tuple[tuple[str, str], ...]
 
@@ -34,7 +37,7 @@ def first_node(context: Context, box: Box) -> Target:
     return targets(box, key_folder(context.state, box.id), context.proxy_command)[0]
 
 
-def begin_job(context: Context, run: Run, box: Box) -> None:
+def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings | None) -> None:
     """Starts the command of a run on its box, and leaves both to whoever tends the run.
 
     Until its command has begun, the box is the remains of a launch, which the next command deletes.
@@ -43,13 +46,22 @@ def begin_job(context: Context, run: Run, box: Box) -> None:
         context: clouds, journal, clock and progress of this call.
         run: the run, which this process holds.
         box: the box of its attempt, which this process holds; a failure deletes it.
+        kept: where its checkpoints go, if it has any.
+
+    Raises:
+        CheckpointFailedError: a checkpoint could not be restored.
+        GpucloudError: the box or a cloud did not answer.
     """
-    context.tell("job", "starting the command")
     try:
-        script = script_of(_timed(run.work), job_environment(run.run_id, run.attempts))
-        context.tasks.run(partial(start, first_node(context, box), LOAD.encode() + b"\n" + script))
+        node, told, facts = first_node(context, box), job_environment(run.run_id, run.attempts), BEGUN
+        if kept is not None:
+            restored = checkpoints.begin(context, node, kept, attempt=len(run.attempts))
+            told, facts = {**told, **restored.environment}, replace(BEGUN, checkpoints=restored.number)
+        context.tell("job", "starting the command")
+        script = script_of(_timed(run.work), told)
+        context.tasks.run(partial(start, node, LOAD.encode() + b"\n" + script))
         context.journal.held_run(run)
-        context.journal.write(box, Seen(facts=Facts(attended=False)))
+        context.journal.write(box, Seen(facts=facts))
         if not run.detached:
             context.journal.write(run, RunDetached())
     except BaseException as error:

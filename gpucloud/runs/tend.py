@@ -23,6 +23,7 @@ from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
 from gpucloud.journal.store import DESERTED
+from gpucloud.runs import checkpoints
 from gpucloud.runs.detached import begin_job, first_node
 from gpucloud.runs.record import failed, loss_of, write_loss
 from gpucloud.runs.rules import (
@@ -35,6 +36,8 @@ from gpucloud.runs.rules import (
     may_restart,
 )
 from gpucloud.runtime.context import Context
+from gpucloud.spec.file import load_spec
+from gpucloud.ssh.checkpoints import CheckpointFailedError
 from gpucloud.ssh.files import NotCopiedError, rsync_down
 from gpucloud.ssh.job import RUN, jobs
 
@@ -147,6 +150,9 @@ class Tender:
             failure = Failure(error_class="job_lost", message=text)
             return Fate(ended=RunEnded(state=RunState.FAILED, failure=failure))
         if found.running or found.exit_code is None:
+            if box.checkpoints is not None:
+                held, _ = self._lease_of(run, box)
+                held.look_once()
             return None
         asks = found.exit_code == ASKS_FOR_RESTART
         if asks and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
@@ -156,7 +162,13 @@ class Tender:
     # --- what is done about it
 
     def _write(self, run: Run, finding: Finding) -> Tended:
-        """Writes down what happened, before anything is ended or bought."""
+        """Writes down what happened, before anything is ended or bought.
+
+        Raises:
+            CheckpointFailedError: the command has ended, and its last checkpoint could not be uploaded.
+        """
+        if isinstance(finding, Exited) or (finding is not None and finding.loss is Loss.REQUEST):
+            self._upload_last(run)
         match finding:
             case None:
                 return _left(run, f"it is {run.state}")
@@ -174,7 +186,9 @@ class Tender:
                 raise AssertionError(finding)
 
     def _write_loss(self, run: Run, loss: Loss, message: str) -> Tended:
-        step = write_loss(self.context, run, loss, message)
+        kept = self._kept(run)
+        newest = checkpoints.newest(self.context, kept) if kept else None
+        step = write_loss(self.context, run, loss, message, newest)
         if isinstance(step, Restart):
             return Tended(run_id=run.run_id, did=Did.LOST, message=message)
         if step.error is not None:
@@ -183,6 +197,30 @@ class Tender:
         failure = Failure(error_class=str(loss), message=message)
         self.context.journal.write(run, RunEnded(state=RunState.FAILED, failure=failure))
         return _ended(run, message)
+
+    def _kept(self, run: Run) -> checkpoints.Settings | None:
+        """Where the checkpoints of a run go; ``None`` if it has none."""
+        return checkpoints.locate(self.context, load_spec(None, dict(run.work.spec)), run.run_id)
+
+    def _lease_of(self, run: Run, box: Box) -> tuple[checkpoints.Held, str]:
+        """The lease of the box of a run on its bucket, and the folder of the run there."""
+        kept = self._kept(run)
+        assert kept is not None  # noqa: S101  (its box has begun with them)
+        assert box.checkpoints is not None  # noqa: S101
+        node = first_node(self.context, box)
+        return checkpoints.resume(self.context, node, kept, box.checkpoints), kept.url
+
+    def _upload_last(self, run: Run) -> None:
+        """Uploads the last checkpoint of a command that has ended.
+
+        Raises:
+            CheckpointFailedError: it was not uploaded; the next look tries again.
+        """
+        assert run.box is not None  # noqa: S101  (its command has run there)
+        box = self.context.journal.box(run.box)
+        if box.checkpoints is not None:
+            held, url = self._lease_of(run, box)
+            held.finish(url)
 
     def _bring_back(self, run: Run) -> None:
         """Copies the files of a run, and the end of its log; what cannot be copied is told."""
@@ -207,8 +245,9 @@ class Tender:
     def _restart(self, run: Run) -> Tended:
         """Makes another attempt."""
         try:
+            kept = self._kept(run)
             box = self.buy(run)
-            begin_job(self.context, self.context.journal.held_run(run), box)
+            begin_job(self.context, self.context.journal.held_run(run), box, kept)
         except GpucloudError as error:
             loss = loss_of(error)
             now = self.context.journal.held_run(run)
@@ -243,7 +282,7 @@ def _lasts(error: GpucloudError) -> bool:
     return isinstance(error, _LASTING) and not isinstance(error, _PASSING)
 
 
-_LASTING = (NoOfferError, PriceError, UsageError)
+_LASTING = (NoOfferError, PriceError, UsageError, CheckpointFailedError)
 _PASSING = (JournalError, RunTakenError, NotHereError)
 
 

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ $venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check -
 _STORE = f'set -eu; umask 077; mkdir -p {FOLDER}; cat >"{FOLDER}/$1.$$"; mv "{FOLDER}/$1.$$" "{FOLDER}/$1"'
 _WATCH = f'setsid python3 {PROGRAM} watch "$1" </dev/null >/dev/null 2>&1 & echo $! >{FOLDER}/pid'
 _STOP = f'[ ! -e {FOLDER}/pid ] || kill -TERM -- "-$(cat {FOLDER}/pid)" 2>/dev/null || true'
+_AGE = f"echo $(($(date +%s) - $(stat -c %Y {FOLDER}/rclone.conf)))"
 _FAILURE = f"cat {FOLDER}/failure.json 2>/dev/null || true"
 
 
@@ -167,6 +169,12 @@ def last_failure(target: Target) -> tuple[int, str] | None:
     """When the last upload failed, in seconds since 1970, and why; ``None`` if it succeeded."""
     said = _document(run(target, ["sh", "-c", _FAILURE], most_bytes=MOST_BYTES).out)
     return (_count(said.get("at")), _words(str(said["words"]).encode())) if said.get("words") else None
+
+
+def lease_age_s(target: Target) -> float:
+    """The age of the configuration of rclone in seconds, by the box's clock; infinite without one."""
+    said = run(target, ["sh", "-c", _AGE], most_bytes=MOST_BYTES).out.strip()
+    return float(said) if said.isdigit() else math.inf
 
 
 def _asked(target: Target, *words: str) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -84,6 +85,16 @@ def check_runs(home: Home) -> list[str]:
         if len(alive[run]) > 1:
             wrong.append(f"run {run} has {len(alive[run])} machines at once")
     return wrong
+
+
+def most_at_once(ledger: Iterable[Mapping[str, Any]]) -> int:
+    """How many instances ever lived at the same time."""
+    living = most = 0
+    for entry in ledger:
+        if entry.get("kind") == "instance":
+            living += {"born": 1, "died": -1}.get(str(entry["event"]), 0)
+            most = max(most, living)
+    return most
 
 
 def check_price(home: Home, *, moved: bool = False) -> list[str]:

@@ -312,6 +312,12 @@ def with_lease(seconds: list[float]) -> None:
     _have("LEASE_TIMEOUT", timedelta(seconds=timeout_s))
 
 
+def with_job(state: str) -> None:
+    """Finds the commands of runs ``running`` instead of ended."""
+    found = [JobState(id=RUN, running=state == "running", exit_code=None)]
+    vars(gpucloud.runs.tend)["jobs"] = lambda _: found
+
+
 def with_window(seconds: float) -> None:
     """Takes a cloud to show everything after so many seconds instead of ten minutes."""
     _have("CONSISTENCY_WINDOW", timedelta(seconds=seconds))

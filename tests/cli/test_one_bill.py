@@ -73,8 +73,11 @@ class World:
         events = self.endpoint.client.ledger()
         return {event["id"].lower() for event in events if event["kind"] == "instance" and event["box"]}
 
-    def in_ledger(self, kinds: Collection[str]) -> Decimal:
-        """What the clouds have billed for these kinds of resources of all boxes until now."""
+    def in_ledger(self, kinds: Collection[str], *, usd: bool = False) -> Decimal:
+        """What the clouds have billed for these kinds of resources of all boxes until now.
+
+        In the one currency of all of them, or in ``usd``.
+        """
         born: dict[tuple[str, str], Any] = {}
         sums = Decimal(0)
         for event in self.endpoint.client.ledger():
@@ -84,7 +87,8 @@ class World:
             elif key in born:
                 begun = born.pop(key)
                 if begun["kind"] in kinds and begun["box"]:
-                    sums += _cost(begun, datetime.fromisoformat(event["at"]))
+                    cost = _cost(begun, datetime.fromisoformat(event["at"]))
+                    sums += in_usd(cost, begun["currency"]) if usd else cost
         return sums
 
 

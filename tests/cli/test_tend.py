@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -12,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.truth import most_at_once
 from tests.cli.test_takeover import CONTAINER, may_unshare
 from tests.forked import Forked
+from tests.sandbox.running import client
 from tests.shell import PROGRAMS, Shell
 from tests.waiting import until
 
@@ -40,16 +44,6 @@ def interrupt(cli: Shell) -> None:
     """The cloud takes the only box back."""
     [machine] = [each for each in cli.billed() if each["kind"] == "instance"]
     cli.sandbox.interrupt(machine["id"], notice_s=0)
-
-
-def most_machines_at_once(cli: Shell) -> int:
-    """How many instances ever lived at the same time, by the ledger."""
-    living = most = 0
-    for entry in cli.sandbox.ledger():
-        if entry["kind"] == "instance":
-            living += {"born": 1, "died": -1}.get(entry["event"], 0)
-            most = max(most, living)
-    return most
 
 
 def tended_elsewhere(cli: Shell) -> str:
@@ -114,7 +108,7 @@ def test_a_tender_that_is_killed_in_its_launch_leaves_what_the_next_one_ends_bef
     assert tended(cli) == ("lost", f"the launch of box {cli.boxes('--all')[-1]['name']!r} was not finished")
     until(lambda: tended(cli)[0] == "restarted", "the pause after the second loss in a row")
     assert [each["loss"] for each in the_run(cli)["attempts"]] == ["interruption", "launch", None]
-    assert most_machines_at_once(cli) == 1
+    assert most_at_once(cli.sandbox.ledger()) == 1
     cancelled = cli("down", "--run-id", "r", "--yes")
     assert cancelled.code == 0, cancelled.err
     assert (the_run(cli)["state"], cli("tend", "--json").json["runs"]) == ("cancelled", [])
@@ -137,7 +131,7 @@ def test_a_tender_that_is_paused_beyond_its_lease_buys_nothing_more_when_it_goes
     ended = cli.finish(paused)
     assert "taken over" in ended.err
     assert [each["id"] for each in cli.billed() if each["kind"] == "instance"] == machines
-    assert len(machines) == most_machines_at_once(cli) == 1
+    assert len(machines) == most_at_once(cli.sandbox.ledger()) == 1
     assert the_run(cli)["state"] == "running"
 
 
@@ -154,3 +148,48 @@ def test_a_run_whose_process_was_killed_is_not_restarted_and_its_id_is_free(cli:
     assert (the_run(cli)["state"], cli.sandbox.status()["billing"]) == ("failed", [])
     again = cli("run", *DETACH[2:], "--", "true")
     assert again.code == 0, again.err
+
+
+def test_a_detached_run_goes_on_with_its_checkpoints_and_has_its_lease_from_whoever_tends_it(
+    own_clouds: Shell,
+) -> None:
+    """The second box uploads before and after a renewal of its lease, and at the end of its command."""
+    cli = own_clouds
+    s3 = client(cli.endpoint, "s3")
+    s3.create_bucket(Bucket="lab")
+    kept = ("--checkpoint-dir", "kept", "--checkpoint-to", "s3://lab/team", "--checkpoint-every", "1s")
+    script = (
+        "if [ -e kept/one ]; then while [ ! -e go ]; do sleep 0.2; done; "
+        'cat kept/one >>"$1"; echo end >kept/end; '
+        'else echo "$GPUCLOUD_CHECKPOINT_URL" >kept/one; sleep 600; fi'
+    )
+    result = cli.home / "result"
+    begun = cli(*DETACH, *kept, "--", "sh", "-c", script, "sh", str(result))
+    assert begun.code == 0, begun.err
+    until(lambda: has(s3, "team/r/attempts/1/latest.json"), "the first checkpoint")
+    interrupt(cli)
+    assert tended(cli)[0] == "restarted"
+    assert the_run(cli)["attempts"][0]["checkpoint"] == "1"
+    [machine] = cli.billed()
+    home = cli.endpoint.folder / "boxes" / str(machine["id"]) / "root/home/gpucloud"
+    config = home / ".gpucloud/checkpoints/rclone.conf"
+    first = config.read_bytes()
+    assert tended(cli) == ("left", "it is running")
+    assert config.read_bytes() == first, "it is young"
+    cli.sandbox.clock(advance_s=3700)
+    (home / "kept/late").write_text("after the first lease")
+    os.utime(config, (0, 0))  # the box's clock is not the clouds'
+    assert tended(cli) == ("left", "it is running")
+    until(lambda: has(s3, "team/r/attempts/2/1/late"), "a checkpoint with a new lease")
+    (home / "go").touch()
+    until(lambda: tended(cli)[0] == "ended", "the command to end")
+    assert result.read_text() == "s3://lab/team/r\n"
+    marker = json.loads(s3.get_object(Bucket="lab", Key="team/r/attempts/2/latest.json")["Body"].read())
+    assert sorted(marker["files"]) == ["end", "late", "one"]
+    assert cli.billed() == []
+
+
+def has(s3: Any, key: str) -> bool:
+    """Whether the bucket has an object."""
+    found = s3.list_objects_v2(Bucket="lab", Prefix=key).get("Contents", ())
+    return key in {each["Key"] for each in found}

@@ -51,8 +51,6 @@ grep -q "^$1 $2 " /etc/fstab || echo "$1 $2 none bind,ro,nofail,X-mount.mkdir 0 
 class DataNotCopiedError(GpucloudError):
     """A data set could not be copied to a box; the message quotes the box."""
 
-    error_class = "setup"
-
 
 def install(node: Target) -> None:
     """Puts rclone on a node.

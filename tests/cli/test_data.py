@@ -97,6 +97,22 @@ def test_data_on_scratch_is_on_the_local_disks_and_comes_again_after_a_stop(cli:
     assert data.read_bytes() == b"one"
 
 
+def test_a_copy_that_is_refused_in_its_middle_is_tried_again_and_then_fails_the_setup(
+    cli: Shell, s3: Any
+) -> None:
+    refusal = {"effect": "error", "action": "GetObject", "code": "AccessDenied", "status": 403}
+    cli.sandbox.fault(**refusal, skip=1, times=1)
+    ran = cli("run", *AWS, *DATA, "--", "cat", "/data/a", "/data/sub/b")
+    assert (ran.code, ran.out) == (0, "onetwo"), ran.err
+    assert "AccessDenied" in ran.err
+    cli.sandbox.fault(**refusal, times=None)
+    refused = cli("launch", "--yes", *AWS, *DATA, "--json")
+    assert refused.code == 1
+    assert f"{SET} could not be copied in 3 tries" in refused.error["message"]
+    assert "AccessDenied" in refused.error["message"]
+    assert cli.billed() == []
+
+
 HOSTILE = ("set/../../up", "set/../x", "set/-rf", "set/$(touch y)")
 
 

@@ -20,6 +20,8 @@ LEASE_S = 3600
 """The longest session of a role that a session of a role may ask for, as those of single sign-on are."""
 OLD_NAMES = {None: "us-east-1", "EU": "eu-west-1"}
 """How GetBucketLocation names the oldest regions (S3 API Reference)."""
+PAGE = 1000
+"""The most objects on a page (S3 API Reference, ListObjectsV2)."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
 _LONGEST_NAME = 32
@@ -68,7 +70,10 @@ def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreS
     """The objects below a folder; those that stand for folders are not counted."""
     s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
     files = size = 0
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=place.container, Prefix=f"{path}/"):
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
+    )
+    for page in pages:
         sizes = [int(each["Size"]) for each in page.get("Contents", ()) if not each["Key"].endswith("/")]
         files, size = files + len(sizes), size + sum(sizes)
         if files >= most:

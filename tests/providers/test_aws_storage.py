@@ -93,14 +93,12 @@ def test_a_box_that_only_reads_writes_nothing(endpoint: Endpoint, s3: Any, iam: 
 
 
 def test_a_long_list_is_measured_in_part(endpoint: Endpoint, s3: Any) -> None:
-    for number in range(1002):
-        s3.put_object(Bucket=BUCKET, Key=f"many/{number}", Body=b"x")
+    for name in "abc":
+        s3.put_object(Bucket=BUCKET, Key=f"many/{name}", Body=b"x")
     aws = provider(endpoint)
     place = aws.locate(BUCKET)[0]
-    assert aws.measure(place, "many", 1000) == StoreSize(files=1000, size_bytes=1000, whole=False)
-    assert aws.measure(place, "many", 2000) == StoreSize(files=1002, size_bytes=1002, whole=True)
-    for number in range(1002):
-        s3.delete_object(Bucket=BUCKET, Key=f"many/{number}")
+    assert aws.measure(place, "many", 2) == StoreSize(files=2, size_bytes=2, whole=False)
+    assert aws.measure(place, "many", 3) == StoreSize(files=3, size_bytes=3, whole=True)
 
 
 def test_the_rights_end_after_an_hour(endpoint: Endpoint, s3: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.test_checkpoints import azure_container
 from tests.sandbox.running import client
 from tests.shell import Shell
+from tests.waiting import until
 
 BUCKET = "lab"
 AWS = ("--gpu", "T4", "--cloud", "aws")
@@ -62,6 +63,16 @@ def test_a_run_that_is_restarted_has_its_data_again(cli: Shell, s3: Any) -> None
     assert (ran.code, ran.out) == (0, "one\none\n"), ran.err
     assert ran.err.count(f"copying {SET} to /data") == 2
     assert cli.billed() == []
+
+
+def test_a_detached_run_that_is_restarted_by_tend_has_its_data_again(cli: Shell, s3: Any) -> None:
+    line = ("run", "--detach", *AWS, *DATA, "--spot", "--restarts", "1", "--run-id", "r1")
+    assert cli(*line, "--", "sleep", "60").code == 0
+    first = cli.billed()[0]["id"]
+    cli.sandbox.interrupt(first, notice_s=0)
+    until(lambda: "restarted" in (tended := cli("tend")).out + tended.err, "the second attempt")
+    assert cli.billed()[0]["id"] != first
+    assert (root(cli) / "var/lib/gpucloud/data/data/a").read_bytes() == b"one"
 
 
 def test_a_container_of_azure_serves_boxes_of_other_clouds_too(cli: Shell) -> None:

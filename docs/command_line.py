@@ -34,6 +34,7 @@ OPTIONS: Mapping[str, str] = {
     "--fetch": "nothing",
     "--near": "gpu",
     "--volume": "volume",
+    "--of": "volume",
 }
 """What an option takes (``gpucloud.cli.completion_values.KINDS``), where its type does not tell."""
 
@@ -51,6 +52,10 @@ ARGUMENTS: Mapping[tuple[str, str], str | Sequence[str]] = {
     ("sandbox control", "name"): "nothing",
     ("schema", "document"): [*DOCUMENTS],
     ("volume create", "name"): "nothing",
+    ("snapshot create", "name"): "nothing",
+    ("snapshot show", "name"): "snapshot",
+    ("snapshot restore", "name"): "snapshot",
+    ("snapshot delete", "name"): "snapshot",
     ("volume show", "name"): "volume",
     ("volume delete", "name"): "volume",
 }

@@ -16,6 +16,7 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.boxes.saving import save_work
+from gpucloud.costs.resource_prices import transfer_price
 from gpucloud.costs.spend import BillingOf, cost_so_far
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
@@ -32,7 +33,6 @@ from gpucloud.ssh.environment import ENVIRONMENT, variables_in
 from gpucloud.ssh.keys import find_program, key_folder
 from gpucloud_pricing import Market
 from gpucloud_pricing.places import BadPlaceError
-from gpucloud_pricing.tariffs import transfer_cost
 from gpucloud_pricing.values import Money
 
 PLACES = ("clouds", "regions", "zones")
@@ -223,8 +223,4 @@ def transfer_of(market: Market, origin: Place, target: Place, gib: Decimal) -> M
     """What it costs to send data from one place to another, in USD; ``None`` if unknown."""
     if origin == target and origin.zone:
         return Money(amount=Decimal(0), currency="USD")
-    here = market.regions.get((origin.cloud, origin.region))
-    there = market.regions.get((target.cloud, target.region))
-    cost = transfer_cost(market.tariffs, here, there, gib) if here and there else None
-    usd = None if cost is None else market.usd(cost.amount, cost.currency)
-    return None if usd is None else Money(amount=usd, currency="USD")
+    return transfer_price(market, (origin.cloud, origin.region), (target.cloud, target.region), gib)

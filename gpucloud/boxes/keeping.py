@@ -21,6 +21,7 @@ from gpucloud.redaction import redact
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.boot import boot_state
 from gpucloud.ssh.client import ConnectionFailedError, Target
+from gpucloud.ssh.data import DataNotCopiedError
 
 ANSWER_TIMEOUT_S = 30.0
 MOST_OF_MESSAGE = 2000
@@ -29,7 +30,7 @@ MOST_OF_MESSAGE = 2000
 
 def may_keep(cause: BaseException) -> bool:
     """Whether a box may be kept after this failure: its machines are those that were bought, and there."""
-    kinds = (NotReadyError, CommandsFailedError, ConnectionFailedError)
+    kinds = (NotReadyError, CommandsFailedError, ConnectionFailedError, DataNotCopiedError)
     return isinstance(cause, kinds) and not isinstance(cause, UnfitError)
 
 

@@ -13,6 +13,7 @@ from gpucloud.boxes.attachments import attach_all, holding
 from gpucloud.boxes.attempt import Boot, Terms
 from gpucloud.boxes.bring_up import UnfitError, bring_up, hand_over, targets
 from gpucloud.boxes.ceiling import Agreement
+from gpucloud.boxes.data import bring
 from gpucloud.boxes.hosts import keep_hosts
 from gpucloud.boxes.keeping import keep_failed, may_keep
 from gpucloud.boxes.kept_logs import keep_logs
@@ -224,6 +225,7 @@ def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     nodes = targets(box, keys, context.proxy_command)
     mount_all(context, nodes[0], attached)
     store_environment(context, nodes, wanted.environment)
+    bring(context, nodes, purchase.deal.plan.data)
     set_up(context, nodes, wanted.spec)
     return hand_over(context, box, keys, Facts(measured=measured))
 

@@ -47,7 +47,7 @@ def store_environment(context: Context, nodes: Sequence[Target], environment: Ma
 
 
 def set_up(context: Context, nodes: Sequence[Target], spec: Spec) -> None:
-    """Copies the files of the spec, and runs its set-up commands if they have variables.
+    """Copies the files of the spec, and runs its set-up commands if they have variables or data.
 
     The others belong to the first boot (:mod:`gpucloud.planning.user_data`).
 
@@ -61,9 +61,9 @@ def set_up(context: Context, nodes: Sequence[Target], spec: Spec) -> None:
         context.tell("sync", item)
         for node in nodes:
             context.tasks.run(partial(rsync_up, node, local, remote or "."), FILES_TIMEOUT_S)
-    if not (spec.setup and spec.env):
+    if spec.setup is None or not spec.sets_up_over_ssh:
         return
-    context.tell("setup", "running the setup commands with their environment variables")
+    context.tell("setup", "running the setup commands")
     script, shell = script_of(spec.setup, {}), ["bash", "-c", _SET_UP]
     for node in nodes:
         call = partial(run, node, shell, stdin=script, timeout_s=FILES_TIMEOUT_S, only_end=True)

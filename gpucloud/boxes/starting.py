@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpucloud.boxes.bring_up import bring_back, hand_over, targets
 from gpucloud.boxes.ceiling import QUOTE_TIMEOUT_S
+from gpucloud.boxes.data import bring
 from gpucloud.boxes.extend import extend, move_cloud_end
 from gpucloud.boxes.ingress import admit_us
 from gpucloud.boxes.stopping import REST_TIMEOUT_S, keep_end, rest, unfinished
@@ -19,10 +20,13 @@ from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import NO_FACTS, Facts, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.planning.data_sets import located
 from gpucloud.planning.plan import LIST_MARGIN, SPOT_MARGIN
 from gpucloud.resources import Machine, Quote, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
+from gpucloud.spec.file import load_spec
+from gpucloud.ssh.client import Target
 from gpucloud_pricing.demand import Purchase
 
 START_TIMEOUT_S = 600.0
@@ -139,10 +143,18 @@ def start(context: Context, box: Box, price: Price | None, end: datetime | None,
         nodes = targets(started, keys, context.proxy_command)
         bring_back(context, started, nodes)
         extend(context, started, nodes, end)
+        _bring_scratch(context, started, nodes)
         return hand_over(context, context.journal.held(box), keys, NO_FACTS)
     except BaseException as error:
         _stop_again(context, box, error)
         raise
+
+
+def _bring_scratch(context: Context, box: Box, nodes: Sequence[Target]) -> None:
+    """Copies the data sets again whose copies were on local disks: these are blank after a stop."""
+    spec = load_spec(None, dict(box.wanted.spec))
+    if any(each.scratch for each in spec.data_sets):
+        bring(context, nodes, [each for each in located(context, spec) if each.wanted.scratch])
 
 
 def _power_on(context: Context, box: Box, price: Price | None, end: datetime | None) -> None:

@@ -66,6 +66,12 @@ class Values:
 
         return self._journal(volume_names)
 
+    def snapshots(self, _: str) -> Iterable[Value]:
+        """The living snapshots."""
+        from gpucloud.journal.sqlite.names import snapshot_names
+
+        return self._journal(snapshot_names)
+
     def all_runs(self, _: str) -> Iterable[Value]:
         """The newest runs, ended ones too."""
         from gpucloud.journal.sqlite.names import run_ids
@@ -180,6 +186,7 @@ KINDS: Mapping[str, Callable[[Values, str], Iterable[Value]]] = {
     "box-id": Values.box_ids,
     "box-path": Values.box_paths,
     "volume": Values.volumes,
+    "snapshot": Values.snapshots,
     "run": Values.runs,
     "any-run": Values.all_runs,
     "open-run": Values.open_runs,

@@ -20,6 +20,7 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
+    from gpucloud.planning.data_source import DataSource
     from gpucloud.planning.documents import PlanDocument
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
@@ -58,6 +59,7 @@ def plan(
             "at_most": limit.document(),
             "defaults": defaults,
             "preset": {"name": spec.preset, "fields": spec.preset_document()} if spec.preset else None,
+            "data": [each.document() for each in made.data],
         }
         app.output.document("plan", answer)
         return
@@ -97,6 +99,8 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
         app.output.say(f"{more}: gpucloud plan shows all.")
     if text := spread_text(made.spec, made.attempts):
         app.output.say(text)
+    for source in made.data:
+        app.output.say(f"Data: {data_text(source)}")
     for flag in sorted({flag for attempt in shown for flag in attempt.flags}):
         flagged = sorted({attempt.instance_type for attempt in shown if flag in attempt.flags})
         app.output.say(f"Flagged {flag}: {', '.join(flagged)}")
@@ -108,6 +112,19 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
         for remark in remarks:
             app.output.say(f"On {cloud}: {remark}")
     app.output.say(ends_text(made, limit))
+
+
+def data_text(source: DataSource) -> str:
+    """A data set with its size and its traffic: ``s3://lab/set at /data: 3 files, 1.0 GiB, ...``."""
+    size, cost, region = source.size, source.traffic, source.place.region
+    held = "of an unknown size"
+    if size is not None:
+        held = f"{'' if size.whole else 'at least '}{counted(size.files, 'file')}, {source.gib:.1f} GiB"
+    traffic = "traffic at an unknown price"
+    if cost is not None:
+        paid = f"traffic {format_money(cost.amount)}, without requests"
+        traffic = paid if cost.amount else "traffic free in its own region"
+    return f"{source.wanted.url} at {source.wanted.path}: {held}, from {region}, {traffic}"
 
 
 def price_text(candidate: Candidate) -> str:

@@ -35,6 +35,7 @@ from gpucloud.clouds.provider import (
     ImageSource,
     Ingress,
     Inquiry,
+    MeasuresStore,
     MetadataSource,
     ObjectStore,
     PriceList,
@@ -47,6 +48,7 @@ from gpucloud.clouds.provider import (
     StorageGrant,
     StorageLease,
     StorePlace,
+    StoreSize,
     TariffSource,
     Verdict,
     Witness,
@@ -477,6 +479,19 @@ class Cloud:
         """The names of the folders and objects in a folder of the object store."""
         store = self._store()
         return self._call(f"list {place.container}/{path}", lambda: store.names(place, path))
+
+    def measure(self, place: StorePlace, path: str, most: int) -> StoreSize | None:
+        """How much a folder of the object store holds; ``None`` if this store does not say.
+
+        Args:
+            place: the container.
+            path: the folder.
+            most: about how many objects to count.
+        """
+        store = self.provider
+        if not isinstance(store, MeasuresStore):
+            return None
+        return self._call(f"list {place.container}/{path}", lambda: store.measure(place, path, most))
 
     def lend(self, grant: StorageGrant) -> StorageLease:
         """Lends rights on a part of a container for at most an hour.

@@ -626,7 +626,7 @@ class StorageGrant:
     Attributes:
         place: the container.
         reads: the folder that may be listed and read; without slashes at its ends, as ``writes``.
-        writes: the folder, inside ``reads``, in which objects may be created and replaced.
+        writes: the folder, inside ``reads``, in which objects may be created and replaced; ``None`` for none.
         name: what the grant is for; shown in the cloud's own log.
         role: the role that gives the rights; ``None`` for the caller's own.
         kms_key: the key of the cloud that encrypts what is written; ``None`` for the container's default.
@@ -634,7 +634,7 @@ class StorageGrant:
 
     place: StorePlace
     reads: str
-    writes: str
+    writes: str | None
     name: str
     role: str | None = None
     kms_key: str | None = None
@@ -648,7 +648,7 @@ class StorageLease:
         ends_at: when the cloud refuses it; at most an hour from its beginning.
         folder: the container, as the beginning of a path of rclone.
         reading: the options of rclone's remote that reads; it may be the same as the one that writes.
-        writing: the options of the one that writes.
+        writing: the options of the one that writes; those of ``reading`` where nothing may be written.
     """
 
     ends_at: datetime
@@ -682,6 +682,30 @@ class ObjectStore(Protocol):
 
         Raises :class:`gpucloud.errors.UsageError` if these credentials cannot be narrowed so.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSize:
+    """How much a folder of an object store holds.
+
+    Attributes:
+        files: how many objects were counted.
+        size_bytes: their size.
+        whole: whether these are all; otherwise there are more.
+    """
+
+    files: int
+    size_bytes: int
+    whole: bool
+
+
+@runtime_checkable
+class MeasuresStore(Protocol):
+    """Object stores that list the sizes of their objects."""
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """Counts the objects below a folder, about ``most`` of them."""
         ...
 
 

@@ -9,7 +9,7 @@ from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
 from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
-from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price, snapshot_price
+from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price, snapshot_price, transfer_cost
 from gpucloud_pricing.values import Money
 
 
@@ -125,3 +125,13 @@ def _tariff(resource: Resource, price: TariffCost | None, quantity: Decimal) -> 
     if price is None:
         return f"no {resource.ref.kind} price is known for {resource.ref.cloud} {resource.ref.region}"
     return Money(amount=round(price.amount * quantity, 6), currency=price.currency)
+
+
+def transfer_price(
+    market: Market, origin: tuple[str, str], target: tuple[str, str], gib: Decimal
+) -> Money | None:
+    """What it costs to send data from one cloud and region to another, in USD; ``None`` if unknown."""
+    here, there = market.regions.get(origin), market.regions.get(target)
+    cost = transfer_cost(market.tariffs, here, there, gib) if here and there else None
+    usd = None if cost is None else market.usd(cost.amount, cost.currency)
+    return None if usd is None else Money(amount=usd, currency="USD")

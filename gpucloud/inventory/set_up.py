@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from gpucloud.boxes.bring_up import NotReadyError, bring_up, hand_over, targets
+from gpucloud.boxes.data import bring
 from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.keeping import failure_facts, setup_failed
 from gpucloud.boxes.setup import CommandsFailedError, set_up
@@ -15,11 +16,13 @@ from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.planning.data_sets import located
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.boot import boot_again
 from gpucloud.ssh.client import ConnectionFailedError
+from gpucloud.ssh.data import DataNotCopiedError
 from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.job import script_of, start
 from gpucloud.ssh.keys import key_folder
@@ -56,7 +59,7 @@ def repeat_setup(context: Context, box: Box) -> Box:
         context.journal.write(seen, Seen(facts=Facts(setup_error=UNFINISHED)))
         try:
             return _set_up_again(context, seen, spec, key_folder(context.state, seen.id))
-        except (NotReadyError, CommandsFailedError, ConnectionFailedError) as error:
+        except (NotReadyError, CommandsFailedError, ConnectionFailedError, DataNotCopiedError) as error:
             context.journal.write(seen, Seen(facts=failure_facts(error)))
             raise setup_failed(context, context.journal.held(seen), error) from error
 
@@ -67,6 +70,7 @@ def _set_up_again(context: Context, box: Box, spec: Spec, keys: Path) -> Box:
     for node in nodes:
         context.tasks.run(partial(boot_again, node, box.boot.steps))
     measured = bring_up(context, box, keys)
+    bring(context, nodes, located(context, spec))
     set_up(context, nodes, spec.replaced(sync=()) if was_ready else spec)
     ready = hand_over(context, box, keys, Facts(measured=measured, setup_error=""))
     if spec.run and not was_ready:

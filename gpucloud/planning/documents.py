@@ -51,6 +51,32 @@ class AttemptDocument(TypedDict):
     reservation: str | None
 
 
+class DataDocument(TypedDict):
+    """A data set that is copied to the box.
+
+    Attributes:
+        url: its folder in the object store.
+        path: where the box has it.
+        cache: where its copy is: ``scratch`` for the local disks, ``null`` for the root disk.
+        cloud: the cloud of the bucket.
+        region: that of the bucket.
+        files: how many were counted; ``null`` if the store does not list sizes.
+        bytes: their size.
+        whole: whether all were counted.
+        traffic: what copying it to the first attempt costs, without requests; ``null`` if unknown.
+    """
+
+    url: str
+    path: str
+    cache: str | None
+    cloud: str
+    region: str
+    files: int | None
+    bytes: int | None
+    whole: bool
+    traffic: MoneyDocument | None
+
+
 class CostLimitDocument(TypedDict):
     """The most that a plan may cost.
 
@@ -89,7 +115,7 @@ class PresetDocument(TypedDict):
 
 
 class PlanDocument(TypedDict):
-    """What a launch would do. A saved plan lacks ``ends``, ``at_most``, ``defaults`` and ``preset``.
+    """What a launch would do. A saved plan ends with ``digest``.
 
     Attributes:
         spec: the spec, without its defaults and without the values of variables.
@@ -102,6 +128,7 @@ class PlanDocument(TypedDict):
         at_most: the most that it may cost.
         defaults: what the user's defaults decided; ``null`` if nothing.
         preset: what the preset of the spec decided; ``null`` if it has none.
+        data: the data sets, as they are now.
     """
 
     created_at: Time
@@ -115,6 +142,7 @@ class PlanDocument(TypedDict):
     at_most: NotRequired[CostLimitDocument]
     defaults: NotRequired[DefaultsDocument | None]
     preset: NotRequired[PresetDocument | None]
+    data: NotRequired[list[DataDocument]]
 
 
 class ImageGpuDocument(TypedDict):

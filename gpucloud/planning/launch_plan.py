@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
+from gpucloud.planning.data_sets import measured
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
@@ -32,11 +33,12 @@ def plan_launch(
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
-        UsageError: the spec has no GPU, a volume of it cannot be used, or its box would end before it can
-            be used.
+        UsageError: the spec has no GPU, a volume or a data set of it cannot be used, or its box would end
+            before it can be used.
     """
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
+    data = measured(context, spec, to_buy=to_buy)
     context.tell("plan", "searching the market")
     volumes = usable_volumes(context.journal, context.owner, spec, context.clock())
     wish = wish_for(
@@ -45,6 +47,7 @@ def plan_launch(
         to_buy=to_buy,
         volumes=places_of(volumes),
         avoided=avoided,
+        data=data,
     )
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
+from gpucloud.planning.data_source import DataSource, refuse_too_large
 from gpucloud.planning.lifetime import LAUNCH_TTL
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.user_data import PLANNED_NAME, UserData, boot_plan, planned_keys
@@ -23,7 +24,13 @@ CALLER = "203.0.113.1/32"
 
 
 def within_limits(
-    clouds: Clouds, candidates: Iterable[Candidate], spec: Spec, *, owner: str, now: datetime
+    clouds: Clouds,
+    candidates: Iterable[Candidate],
+    spec: Spec,
+    data: Sequence[DataSource],
+    *,
+    owner: str,
+    now: datetime,
 ) -> tuple[list[Candidate], dict[str, str]]:
     """The offers that their clouds would take, and why the others are left out. Makes no call.
 
@@ -38,7 +45,7 @@ def within_limits(
     for candidate in candidates:
         kind = (candidate.cloud, candidate.instance_type)
         if kind not in verdicts:
-            verdicts[kind] = _refusal(clouds, candidate, spec, user_data, owner=owner, now=now)
+            verdicts[kind] = _refusal(clouds, candidate, spec, data, user_data, owner=owner, now=now)
         if verdicts[kind] is None:
             fitting.append(candidate)
     refused = {" ".join(kind): error for kind, error in verdicts.items() if error is not None}
@@ -48,9 +55,17 @@ def within_limits(
 
 
 def _refusal(
-    clouds: Clouds, candidate: Candidate, spec: Spec, user_data: UserData, *, owner: str, now: datetime
+    clouds: Clouds,
+    candidate: Candidate,
+    spec: Spec,
+    data: Sequence[DataSource],
+    user_data: UserData,
+    *,
+    owner: str,
+    now: datetime,
 ) -> UsageError | None:
     try:
+        refuse_too_large(data, disk_gib=spec.disk, local_gib=candidate.local_ssd_gib)
         _check(clouds[candidate.cloud], candidate, spec, user_data, owner=owner, now=now)
     except UsageError as error:
         return error

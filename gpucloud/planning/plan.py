@@ -12,6 +12,7 @@ from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
+from gpucloud.planning.data_source import DataSource
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
 from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
@@ -151,7 +152,8 @@ class Plan:
 
     ``spec`` is the spec as plain JSON. ``left_out`` has the clouds, and the parts of clouds, that were not
     considered, and why. ``endings`` has for each cloud what ends a box there at its deadline; ``remarks`` how
-    its boxes differ from the default.
+    its boxes differ from the default. ``data`` are the data sets; a saved
+    plan has none.
     """
 
     created_at: datetime
@@ -160,6 +162,7 @@ class Plan:
     left_out: Mapping[str, str]
     endings: Mapping[str, str] = field(default_factory=dict[str, str])
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    data: tuple[DataSource, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The document that ``plan --save`` saves."""

@@ -24,6 +24,7 @@ from gpucloud.market.search import search
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
+from gpucloud.planning.data_source import DataSource, priced
 from gpucloud.planning.limits import within_limits
 from gpucloud.planning.no_credentials import no_credentials
 from gpucloud.planning.plan import (
@@ -67,7 +68,7 @@ class Wish:
 
     ``demand`` has no price limit of its own: ``max_price_usd`` is compared with today's prices. ``to_buy``
     means that the plan is bought at once, for which this machine's clock must be right. ``avoided`` are
-    places to leave out as long as others match.
+    places to leave out as long as others match. ``data`` are the data sets of the spec.
     """
 
     demand: Demand
@@ -79,6 +80,7 @@ class Wish:
     accept_snapshot_price: bool = False
     to_buy: bool = False
     avoided: Avoided = NOTHING_AVOIDED
+    data: tuple[DataSource, ...] = ()
 
 
 def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
@@ -98,7 +100,12 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     if not driven:
         raise refused_vgpu(market, wish.demand, context.clock().date(), wanted[0])
     fitting, unfit = within_limits(
-        context.clouds, possible(driven, wish.image), wish.spec, owner=context.owner, now=context.clock()
+        context.clouds,
+        possible(driven, wish.image),
+        wish.spec,
+        wish.data,
+        owner=context.owner,
+        now=context.clock(),
     )
     inquiry = Inquiry(context, market, wish, fitting)
     context.tell("quote", "asking the clouds for today's prices")
@@ -112,6 +119,7 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
         left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit, **vgpus},
         endings=endings,
         remarks=inquiry.access.said_of(endings),
+        data=priced(market, wish.data, (tried[0].cloud, tried[0].region), wish.spec.machines),
     )
 
 
@@ -460,8 +468,9 @@ def wish_for(
     to_buy: bool,
     volumes: tuple[tuple[VolumePlace, ...], ...] = (),
     avoided: Avoided = NOTHING_AVOIDED,
+    data: tuple[DataSource, ...] = (),
 ) -> Wish:
-    """The wish of a spec; ``volumes`` are the places of its volumes.
+    """The wish of a spec; ``volumes`` are the places of its volumes, ``data`` are its data sets.
 
     Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
@@ -478,4 +487,5 @@ def wish_for(
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,
         avoided=avoided,
+        data=data,
     )

@@ -86,7 +86,7 @@ def boot_plan(
         extra_keys=(read_public_key(spec.ssh_key),) if spec.ssh_key else (),
         software=replace(software, mig=cut(candidate, spec.gpu)),
         # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
-        setup=(spec.setup,) if spec.setup and not spec.env else (),
+        setup=(spec.setup,) if spec.setup and not spec.sets_up_over_ssh else (),
         scratch=candidate.local_ssd_gib > 0,
         idle_s=int(idle.total_seconds()) if idle else None,
         idle_below=spec.idle_below,

@@ -19,11 +19,13 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
 from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.records import Box
+from gpucloud.planning.object_store import store_of
 from gpucloud.runs.job import Job, follow_job
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
 from gpucloud.ssh.client import Target
+from gpucloud.ssh.rclone import INSTALL_S
 
 FOLDER = "checkpoints"
 """The folder on the box by default."""
@@ -105,7 +107,7 @@ def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
     if spec.checkpoint_to is None:
         return None
     scheme, _, address = spec.checkpoint_to.partition("://")
-    cloud = _store(context, scheme)
+    cloud = store_of(context, scheme, "checkpoint_to")
     place, folder = context.tasks.run(partial(cloud.locate, address))
     run_folder = folder_name(run_id)
     return Settings(
@@ -174,7 +176,7 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
     number = max(attempt, *(each + 1 for each in taken)) if taken else attempt
     held = Held(context, target, cloud, _grant(settings, number))
     context.tell(STEP, "installing rclone")
-    context.tasks.run(partial(on_box.install, target), on_box.INSTALL_S)
+    context.tasks.run(partial(on_box.install, target), INSTALL_S)
     lease = context.tasks.run(held.renew)
     context.tell(STEP, f"restoring from {settings.url}")
     call = partial(on_box.begin, target, settings.folder, f"{lease.folder}/{settings.path}", number)
@@ -311,26 +313,6 @@ class Checkpoints:
     def close(self) -> None:
         """Renews the lease no more; the box uploads on as long as it has one."""
         self.held.closed.set()
-
-
-def _store(context: Context, scheme: str) -> Cloud:
-    """The cloud with the object store of a scheme.
-
-    Raises:
-        UsageError: no installed cloud has it.
-    """
-    known: dict[str, Cloud] = {}
-    for name in context.clouds.names():
-        try:
-            cloud = context.clouds[name]
-        except ImportError:
-            continue
-        if cloud.store_scheme is not None:
-            known[cloud.store_scheme] = cloud
-    if scheme not in known:
-        allowed = ", ".join(f"{each}://" for each in sorted(known)) or "none with the installed clouds"
-        raise UsageError(f"checkpoint_to: {scheme}:// is not supported; allowed: {allowed}")
-    return known[scheme]
 
 
 def _grant(settings: Settings, attempt: int) -> StorageGrant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 import uuid
@@ -119,6 +120,9 @@ class Disk:
 
     def erase(self) -> None:
         """Removes everything but the console."""
+        for locked, _, _ in os.walk(self.root):  # a job may have made a folder read-only
+            with suppress(OSError):
+                Path(locked).chmod(0o700)
         for folder in (self.root, self.shims):
             shutil.rmtree(folder, ignore_errors=True)
         self.mounts.file.unlink(missing_ok=True)

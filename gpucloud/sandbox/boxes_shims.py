@@ -39,7 +39,7 @@ ASKING = frozenset(
 """Programs that the box answers; ``nvidia-smi`` comes with the driver."""
 
 SELECTED: Mapping[str, str] = {
-    "chown": "*/opt/gpucloud/* | 'gpucloud: '*",
+    "chown": "*/opt/gpucloud/* | 'gpucloud: '* | '-R gpucloud: '* | '-R root:root '*",
     "curl": "*://nvidia.github.io/* | *://developer.download.nvidia.com/*",
     "docker": "'info -f '*",
     "gpg": "*--show-keys*/apt/keyrings/*",

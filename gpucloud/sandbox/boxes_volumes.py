@@ -113,20 +113,34 @@ def e2label(box: Mounting, arguments: Sequence[str]) -> Result:  # noqa: ARG001
 
 
 def mount(box: Mounting, arguments: Sequence[str]) -> Result:
-    """``mount [-o OPTIONS] LABEL=LABEL PATH``; makes the folder."""
+    """``mount [-o OPTIONS] LABEL=LABEL PATH``, and of a folder; makes the folder."""
     if "remount,ro" in arguments:
         return 0, ""
+    if "bind" in arguments[1].split(","):
+        return _bind(box, Path(arguments[-2]), arguments[-1])
     source, label = arguments[-2], arguments[-2].removeprefix("LABEL=")
     volumes = [_volume_of(file) for file in _devices(box.path(DEVICES))]
     found = [volume for volume in volumes if _label_of(volume) == label]
     if not found:
         return FAILED, f"mount: {arguments[-1]}: can't find {source}.\n"
-    path = _own(box, arguments[-1])
+    return _show(box, found[0] / "files", arguments[-1])
+
+
+def _bind(box: Mounting, folder: Path, at: str) -> Result:
+    """``mount -o bind,ro FOLDER PATH``: that nobody can write there is left to the folder's own rights."""
+    if not folder.is_dir():
+        return FAILED, f"mount: {at}: special device {folder} does not exist.\n"
+    return _show(box, folder, at)
+
+
+def _show(box: Mounting, folder: Path, at: str) -> Result:
+    """Shows a folder at a path of the box, which is one of its own from then on."""
+    path = _own(box, at)
     target = box.path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() and not target.is_symlink():
         target.rmdir()
-    target.symlink_to(found[0] / "files")
+    target.symlink_to(folder)
     box.mounts.write([*box.mounts.paths(), path])
     return 0, ""
 

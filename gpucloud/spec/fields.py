@@ -405,12 +405,22 @@ def mount(text: str) -> Mount:
         ValueError: it is none.
     """
     found = _MOUNT.fullmatch(text.strip())
-    path = found[2].rstrip("/") if found else ""
-    if found is None or ".." in path.split("/"):
+    if found is None or ".." in found[2].split("/"):
         raise ValueError(f"{shown(text)} is not a volume; allowed: {_VOLUME_FORM}")
-    if not path or _OF_THE_SYSTEM.match(path):
-        raise ValueError(f"{shown(path or '/')} is a path of the system; allowed: {_VOLUME_FORM}")
-    return Mount(tuple(name(each) for each in found[1].split(",")), path)
+    names = tuple(name(each) for each in found[1].split(","))
+    return Mount(names, _own_path(found[2], _OF_THE_SYSTEM, _VOLUME_FORM))
+
+
+def _own_path(path: str, taken: re.Pattern[str], form: str) -> str:
+    """A path of a box that is the user's own, without slashes at its end.
+
+    Raises:
+        ValueError: the system, or a box as gpucloud makes it, has it.
+    """
+    path = path.rstrip("/")
+    if not path or taken.match(path):
+        raise ValueError(f"{shown(path or '/')} is a path of the system; allowed: {form}")
+    return path
 
 
 def _volume_text(value: object) -> str:
@@ -421,6 +431,57 @@ def _volume_text(value: object) -> str:
         raise ValueError(f"{shown(fields)} is not a volume; allowed: a name and a path")
     names = ",".join(_scalar(each, "a name") for each in _listed(fields["name"]))
     return f"{names}:{_scalar(fields['path'], 'a path')}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set of a spec: a folder in an object store, where a box has it, and whether on local disks."""
+
+    url: str
+    path: str
+    scratch: bool
+
+
+_DATA = re.compile(r"([a-z][a-z0-9]{1,9}://[^:]+):(/[A-Za-z0-9._/-]{1,200})(:scratch)?")
+_DATA_FORM = "URL:/PATH or URL:/PATH:scratch, such as s3://bucket/set:/data"
+_TAKEN = re.compile(rf"{_OF_THE_SYSTEM.pattern}|/(lib32|lib64|scratch|snap|workspace)(/|$)")
+
+
+def data(value: object) -> tuple[str, ...]:
+    """Reads ``URL:/PATH``, ``URL:/PATH:scratch``, or a mapping with ``from``, ``path`` and ``cache``."""
+    given: list[object] = [value] if isinstance(value, Mapping) else _listed(value)
+    sets = [data_set(_data_text(each)) for each in given]
+    return tuple(f"{each.url}:{each.path}{':scratch' if each.scratch else ''}" for each in sets)
+
+
+def data_set(text: str) -> DataSet:
+    """One data set of :func:`data`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _DATA.fullmatch(text.strip())
+    if found is None or {"", ".", ".."} & set(found[2].rstrip("/").split("/")[1:]):
+        raise ValueError(f"{shown(text)} is not a data set; allowed: {_DATA_FORM}")
+    return DataSet(store_url(found[1]), _own_path(found[2], _TAKEN, _DATA_FORM), found[3] is not None)
+
+
+def _data_text(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return _scalar(value, _DATA_FORM)
+    fields = dict(cast("Mapping[str, object]", value))
+    if not {"from", "path"} <= set(fields) <= {"from", "path", "cache"}:
+        raise ValueError(f"{shown(fields)} is not a data set; allowed: from, path, and cache if wanted")
+    cache = fields.get("cache")
+    if cache not in {None, "scratch"}:
+        raise ValueError(f"cache: {shown(cache)} is not allowed; allowed: scratch")
+    text = f"{_scalar(fields['from'], _DATA_FORM)}:{_scalar(fields['path'], _DATA_FORM)}"
+    return f"{text}:scratch" if cache else text
+
+
+def nested(one: str, other: str) -> bool:
+    """Whether two absolute paths are the same, or one is inside the other."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def ports(value: object) -> tuple[int, ...]:

@@ -42,6 +42,24 @@ _VOLUMES: Mapping[str, Any] = {
     },
     "examples": [["data:/data"], [{"name": ["a", "b"], "path": "/data"}]],
 }
+_DATA: Mapping[str, Any] = {
+    "type": ["array", "string"],
+    "items": {
+        "anyOf": [
+            _STRING,
+            {
+                "type": "object",
+                "properties": {"from": _STRING, "path": _STRING, "cache": {"enum": ["scratch"]}},
+                "required": ["from", "path"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "examples": [
+        ["s3://bucket/set:/data"],
+        [{"from": "s3://bucket/set", "path": "/data", "cache": "scratch"}],
+    ],
+}
 _PORTS: Mapping[str, Any] = {"type": ["array", "integer", "string"], "items": _WHOLE}
 _MAPPING: Mapping[str, Any] = {
     "type": "object",
@@ -387,6 +405,24 @@ class Spec:
             default=(),
         )
     )
+    data: tuple[str, ...] = field(
+        metadata=_declared(
+            read.data,
+            Flag(BOX, "URL:/PATH[:scratch]", names=("--data",)),
+            _DATA,
+            "Folder of your bucket to copy to the box, read-only: s3://BUCKET/SET:/data. "
+            "With :scratch, to its local disks.",
+            default=(),
+        )
+    )
+    data_role: str | None = field(
+        metadata=_declared(
+            read.text,
+            Flag(BOX, "ROLE"),
+            _STRING,
+            "Role whose rights to read the data are lent to the box while it copies. Default: yours.",
+        )
+    )
     ports: tuple[int, ...] = field(
         metadata=_declared(
             read.ports,
@@ -528,11 +564,26 @@ class Spec:
         for name in ("checkpoint_role", "checkpoint_encryption"):
             if getattr(self, name) is not None and self.checkpoint_to is None:
                 yield f"{name} needs checkpoint_to"
+        yield from self._contradictions_of_data()
         for name in ("instance_types", "clouds", "regions", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]
             if both:
                 yield f"{name} contradict each other: {both[0]} is both included and excluded"
+
+    def _contradictions_of_data(self) -> Iterator[str]:
+        if self.data_role is not None and not self.data:
+            yield "data_role needs data"
+        paths = [each.path for each in self.data_sets]
+        written = [each.path for each in self.mounts]
+        if self.checkpoint_dir is not None and self.checkpoint_dir.startswith("/"):
+            written.append(self.checkpoint_dir)
+        for number, path in enumerate(paths):
+            if any(read.nested(path, each) for each in paths[:number]):
+                yield f"data: two sets are at {path}"
+            for each in written:
+                if read.nested(path, each):
+                    yield f"data at {path} and {each} contradict: data sets are read-only"
 
     def replaced(self, **fields: object) -> Spec:
         """This spec with other values in these fields.
@@ -559,6 +610,16 @@ class Spec:
     def mounts(self) -> tuple[read.Mount, ...]:
         """The volumes, each with its path."""
         return tuple(map(read.mount, self.volumes))
+
+    @property
+    def data_sets(self) -> tuple[read.DataSet, ...]:
+        """The data sets."""
+        return tuple(map(read.data_set, self.data))
+
+    @property
+    def sets_up_over_ssh(self) -> bool:
+        """Whether its setup needs what comes over ssh (variables, data), and so runs after the first boot."""
+        return bool(self.setup and (self.env or self.data))
 
     def require_gpu(self) -> None:
         """Refuses a spec for any GPU at all.

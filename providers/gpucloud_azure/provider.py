@@ -17,6 +17,7 @@ from gpucloud.clouds.provider import (
     StorageGrant,
     StorageLease,
     StorePlace,
+    StoreSize,
     Verdict,
     Witness,
 )
@@ -288,6 +289,10 @@ class AzureProvider:
     def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The common prefixes below a prefix."""
         return storage.names(self.clients, place, path)
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """The objects below a prefix."""
+        return storage.measure(self.clients, place, path, most)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Signatures of two directories, made with a user delegation key."""

@@ -1,4 +1,4 @@
-"""Blob storage: checks the container of checkpoints, and lends rights on a part of it, as signed addresses.
+"""Blob storage: checks a container, and lends rights on a part of it, as signed addresses.
 
 A user delegation key, which needs no key of the account, signs two addresses: one that reads the directory of
 a run, and one that also writes that of an attempt. Signatures of a directory need an account with a
@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree
 
 from gpucloud.clouds.profile import is_loopback
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError, code_of
@@ -50,7 +50,7 @@ def find(clients: Clients, account: str, container: str) -> StorePlace:
         UsageError: there is none, or its account has no hierarchical namespace.
     """
     if not account or not container:
-        raise UsageError("checkpoint_to needs an account and a container: az://ACCOUNT/CONTAINER/PATH")
+        raise UsageError("the address needs an account and a container: az://ACCOUNT/CONTAINER/PATH")
     accounts = clients.pages(ACCOUNTS, api=ACCOUNTS_API)
     found = next((each for each in accounts if each.get("name") == account), None)
     if found is None:
@@ -86,6 +86,18 @@ def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
     return [each.rstrip("/").rpartition("/")[2] for each in _names(clients, place, f"{path}/")]
 
 
+def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreSize:
+    """The objects below a folder, without its folders."""
+    files = size = 0
+    for page in _pages(clients, place, f"{path}/", {}):
+        for each in page.iterfind("Blobs/Blob/Properties"):
+            if each.findtext("ResourceType") != "directory":
+                files, size = files + 1, size + int(each.findtext("Content-Length") or 0)
+        if files >= most:
+            return StoreSize(files=files, size_bytes=size, whole=not page.findtext("NextMarker"))
+    return StoreSize(files=files, size_bytes=size, whole=True)
+
+
 def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
     """Signed addresses for an hour.
 
@@ -93,7 +105,8 @@ def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
         UsageError: a role or a key is named, which Azure has no use for here.
     """
     if grant.role is not None or grant.kms_key is not None:
-        named = "checkpoint_role" if grant.role is not None else "checkpoint_encryption"
+        role = "data_role" if grant.writes is None else "checkpoint_role"
+        named = role if grant.role is not None else "checkpoint_encryption"
         raise UsageError(f"{named} is not for Azure", hint="rights and encryption are the storage account's")
     key, now = _delegation_key(clients, grant.place)
     container = grant.place.container.partition("/")[2]
@@ -103,12 +116,9 @@ def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
         signed = signature(key, f"{grant.place.container}/{folder}", rights, now=now, depth=_depth(folder))
         return {"type": "azureblob", "sas_url": f"{place}?{urlencode(signed)}", "no_check_container": "true"}
 
-    return StorageLease(
-        ends_at=now + LEASE,
-        folder=container,
-        reading=remote(grant.reads, READS),
-        writing=remote(grant.writes, WRITES),
-    )
+    reading = remote(grant.reads, READS)
+    writing = reading if grant.writes is None else remote(grant.writes, WRITES)
+    return StorageLease(ends_at=now + LEASE, folder=container, reading=reading, writing=writing)
 
 
 def signature(
@@ -188,19 +198,27 @@ def _delegation_key(clients: Clients, place: StorePlace) -> tuple[Mapping[str, s
 
 def _names(clients: Clients, place: StorePlace, prefix: str) -> Iterator[str]:
     """The folders, each with a slash at its end, and the objects below a prefix."""
+    for page in _pages(clients, place, prefix, {"delimiter": "/"}):
+        for kind in ("BlobPrefix", "Blob"):
+            yield from (each.text or "" for each in page.iterfind(f"Blobs/{kind}/Name"))
+
+
+def _pages(
+    clients: Clients, place: StorePlace, prefix: str, options: Mapping[str, str]
+) -> Iterator[ElementTree.Element]:
+    """The pages of a list of what is below a prefix."""
     from azure.core.rest import HttpRequest
 
     key, now = _delegation_key(clients, place)
     signed = signature(key, place.container, READS, now=now, depth=0)
     container = place.container.partition("/")[2]
-    asked = {"restype": "container", "comp": "list", "prefix": prefix, "delimiter": "/", **signed}
+    asked = {"restype": "container", "comp": "list", "prefix": prefix, **options, **signed}
     marker = ""
     for _ in range(PAGES):
         query = urlencode({**asked, **({"marker": marker} if marker else {})})
         url = f"{place.endpoint}{container}?{query}"
         answer = _sent(clients, HttpRequest("GET", url, headers={"x-ms-version": VERSION}))
-        for kind in ("BlobPrefix", "Blob"):
-            yield from (each.text or "" for each in answer.iterfind(f"Blobs/{kind}/Name"))
+        yield answer
         marker = answer.findtext("NextMarker") or ""
         if not marker:
             return

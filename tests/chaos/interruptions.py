@@ -30,7 +30,8 @@ from tests.cli.test_checkpoints import azure_container
 from tests.cli.test_takeover import CONTAINER, may_unshare
 from tests.forked import Forked
 from tests.processes import PROC, first_child
-from tests.sandbox.running import client
+from tests.sandbox.azure_lab import Azure
+from tests.sandbox.running import HollowBoxes, client
 from tests.shell import PROGRAMS, Shell, newcomer, running_sandbox
 
 STEPS, EACH, LEAST_APART = 1000, 10, 80
@@ -197,7 +198,7 @@ def a_story(cloud: str, restarts: int) -> Iterator[Story]:
                 client(endpoint, "s3").create_bucket(Bucket="lab")
                 bucket = "s3://lab/team"
             else:
-                azure_container(shell)
+                azure_container(Azure(endpoint, HollowBoxes()))
                 bucket = "az://checkpoints/con/team"
             log = Log(home / "steps.log")
             training = ("python3", "-c", TRAIN, str(log.path), str(STEP_S), str(STEPS), str(EACH))

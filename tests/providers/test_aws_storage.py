@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import StorageGrant, StorageLease
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud.sandbox.client import Endpoint
 from gpucloud_aws.provider import AwsProvider
@@ -74,6 +74,31 @@ def test_a_box_writes_its_own_attempt_reads_the_run_and_deletes_nothing(
     for prefix in ("", "lab/", RUN):
         assert refused(box.list_objects_v2, Bucket=BUCKET, Prefix=prefix) == ("AccessDenied", 403), prefix
     assert refused(box.list_buckets) == ("AccessDenied", 403)
+
+
+def test_a_box_that_only_reads_writes_nothing(endpoint: Endpoint, s3: Any, iam: Any) -> None:
+    for key in ("lab/other", f"{ATTEMPT}/a", f"{ATTEMPT}/"):
+        s3.put_object(Bucket=BUCKET, Key=key, Body=b"old")
+    aws = provider(endpoint)
+    asked = replace(grant(aws, make_role(iam, trust(), ALL_OF_S3)), writes=None)
+    lease = aws.lend(asked)
+    assert lease.writing == lease.reading
+    box = with_lease(lease)
+    assert box.get_object(Bucket=BUCKET, Key=f"{ATTEMPT}/a")["Body"].read() == b"old"
+    for key in (f"{ATTEMPT}/a", f"{RUN}/x", "None/x"):
+        assert refused(box.put_object, Bucket=BUCKET, Key=key, Body=b"x") == ("AccessDenied", 403), key
+    assert refused(box.delete_object, Bucket=BUCKET, Key=f"{ATTEMPT}/a") == ("AccessDenied", 403)
+    assert refused(box.get_object, Bucket=BUCKET, Key="lab/other") == ("AccessDenied", 403)
+    assert aws.measure(asked.place, RUN, 1000) == StoreSize(files=1, size_bytes=3, whole=True)
+
+
+def test_a_long_list_is_measured_in_part(endpoint: Endpoint, s3: Any) -> None:
+    for name in "abc":
+        s3.put_object(Bucket=BUCKET, Key=f"many/{name}", Body=b"x")
+    aws = provider(endpoint)
+    place = aws.locate(BUCKET)[0]
+    assert aws.measure(place, "many", 2) == StoreSize(files=2, size_bytes=2, whole=False)
+    assert aws.measure(place, "many", 3) == StoreSize(files=3, size_bytes=3, whole=True)
 
 
 def test_the_rights_end_after_an_hour(endpoint: Endpoint, s3: Any) -> None:

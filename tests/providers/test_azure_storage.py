@@ -16,7 +16,7 @@ from azure.storage.blob import (
 )
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import StorageGrant
+from gpucloud.clouds.provider import StorageGrant, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_azure.provider import AzureProvider
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
@@ -103,6 +103,19 @@ def test_a_box_writes_its_own_attempt_reads_the_run_and_deletes_nothing(azure: A
             assert code_of(reading.download_blob, name) == "AuthenticationFailed", name
         for prefix in ("", "lab/", RUN):
             assert code_of(reading.list_blobs, name_starts_with=prefix) == "AuthenticationFailed", prefix
+
+
+def test_a_box_that_only_reads_writes_nothing(azure: Azure, service: Any) -> None:
+    asked = grant(azure, writes=None)
+    lease = provider(azure).lend(asked)
+    assert lease.writing == lease.reading
+    with box_of(azure, lease.writing) as box:
+        assert box.download_blob(OLD[0]).readall() == b"old"
+        assert code_of(box.upload_blob, f"{RUN}/x", b"x") == "AuthorizationPermissionMismatch"
+        assert code_of(box.delete_blob, OLD[0]) == "AuthorizationPermissionMismatch"
+        assert code_of(box.download_blob, OLD[1]) == "AuthenticationFailed"
+    assert provider(azure).measure(asked.place, RUN, 1000) == StoreSize(files=1, size_bytes=3, whole=True)
+    assert provider(azure).measure(asked.place, "lab", 1000) == StoreSize(files=3, size_bytes=9, whole=True)
 
 
 def test_the_rights_end_after_an_hour(azure: Azure, service: Any) -> None:

@@ -66,6 +66,10 @@ checkpoint_to: s3://lab/team
 checkpoint_every: 10m
 checkpoint_role: arn:aws:iam::123456789012:role/gpucloud-kept
 checkpoint_encryption: kms:alias/kept
+data:
+  - {from: s3://lab/set, path: /data, cache: scratch}
+  - az://account/con/more:/more
+data_role: arn:aws:iam::123456789012:role/gpucloud-data
 accept_test: true
 box_identity: 0b0e5e1f-de1e-4e00-8000-00000000ca7e
 ttl_role: arn:aws:iam::123456789012:role/gpucloud-ttl

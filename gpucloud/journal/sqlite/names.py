@@ -13,6 +13,7 @@ BUSY_S = 0.05
 
 _NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'box' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
 _VOLUMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'volume' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+_SNAPSHOTS = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
 _IDS = "SELECT id, name FROM boxes WHERE owner = ? ORDER BY created_at DESC LIMIT 100"
 _RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608  # nosec B608
@@ -31,6 +32,11 @@ def box_names(journal: Path, owner: str) -> list[tuple[str, str]]:
 def volume_names(journal: Path, owner: str) -> list[tuple[str, str]]:
     """The living volumes of an owner: name and state. Empty if the journal cannot be read."""
     return _rows(journal, _VOLUMES, owner)
+
+
+def snapshot_names(journal: Path, owner: str) -> list[tuple[str, str]]:
+    """The living snapshots of an owner: name and state. Empty if the journal cannot be read."""
+    return _rows(journal, _SNAPSHOTS, owner)
 
 
 def box_ids(journal: Path, owner: str) -> list[tuple[str, str]]:

@@ -236,11 +236,11 @@ def _upfront(market: Market, estimate: Estimate) -> Iterator[Figure]:
     quote, bill = estimate.offer.quote, estimate.bill
     if quote is None or bill is None or not estimate.upfront:
         return
-    row = replace(
-        _price_row(quote), what=f"{quote.terms or 'a block of a day'}: at once", amount=quote.upfront
-    )
+    by_the_day = quote.purchase == CAPACITY_BLOCK
+    sold = "a block of a day" if by_the_day else quote.terms or quote.purchase.replace("_", "-")
+    row = replace(_price_row(quote), what=f"{sold}: at once", amount=quote.upfront)
     rates, price = _in_usd(market, quote.upfront, quote.currency)
-    times = f" x {number_text(bill.term_hours / DAY)}" if quote.purchase == CAPACITY_BLOCK else ""
+    times = f" x {number_text(bill.term_hours / DAY)}" if by_the_day else ""
     formula = f"{_discounted(price, quote)}{times} x {bill.machines}"
     yield Figure(part="upfront", amount=estimate.upfront, formula=formula, rows=(row, *rates))
 

@@ -104,9 +104,10 @@ def test_a_block_has_no_hours_per_month_from_which_it_pays() -> None:
     assert e.compute == e.upfront == Decimal("240.5") * 2 * 4, (
         "two days of four machines, at the day's own price"
     )
-    formula = {f.part: f.formula for f in figures(NOTHING, e)}
-    assert formula["compute"] == "240.5 USD x 2 days x 4; the smallest block for 3 machines"
-    assert formula["upfront"] == "240.5 USD x 2 x 4"
+    told = {figure.part: figure for figure in figures(NOTHING, e)}
+    assert told["compute"].formula == "240.5 USD x 2 days x 4; the smallest block for 3 machines"
+    assert told["upfront"].formula == "240.5 USD x 2 x 4"
+    assert told["upfront"].rows[0].what == "a block of a day: at once"
 
 
 def test_a_month_that_is_billed_as_a_month_costs_its_price() -> None:
@@ -118,7 +119,9 @@ def test_a_month_that_is_billed_as_a_month_costs_its_price() -> None:
     assert round(e.compute * Decimal("6.7489"), 9) == 2 * 2 * 19800
     assert e.upfront is not None
     assert round(e.upfront * Decimal("6.7489"), 9) == 2 * 19800, "the second month is due when it begins"
-    assert figures(NOTHING, e)[0].formula == "19800 CNY / 6.7489 x 2 months x 2"
+    told = {figure.part: figure for figure in figures(NOTHING, e)}
+    assert told["compute"].formula == "19800 CNY / 6.7489 x 2 months x 2"
+    assert told["upfront"].rows[0].what == "subscription-1m: at once"
 
 
 def test_the_shipped_months_are_those_of_the_table() -> None:

@@ -70,9 +70,14 @@ def listed_prices(
     return _listed(market, beside_prices(market, cloud, region, disk_gib), currency)
 
 
-def listed_snapshot_price(market: Market, cloud: str, region: str) -> dict[str, PaidPrice]:
-    """The list price of snapshots in a region, per GiB and month; empty if it is unknown."""
-    return _listed(market, {SNAPSHOT: snapshot_price(market.tariffs, (cloud, region))}, None)
+def listed_snapshot_price(
+    market: Market, cloud: str, region: str, currency: str | None
+) -> dict[str, PaidPrice]:
+    """The list price of snapshots in a region, per GiB and month; empty if it is unknown.
+
+    ``currency`` is that of the disk; ``None`` for that of the tariff.
+    """
+    return _listed(market, {SNAPSHOT: snapshot_price(market.tariffs, (cloud, region))}, currency)
 
 
 def _listed(

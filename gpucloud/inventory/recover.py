@@ -196,7 +196,7 @@ def _stored_facts(context: Context, resources: Sequence[Resource], market: Marke
     place = Place(cloud=ref.cloud, account=ref.account, region=ref.region, zone=shown.zone or None)
     wanted = Wanted(spec={}, disk_gib=shown.size_gib)
     if _tags(resources).snapshot:
-        listed = listed_snapshot_price(market, ref.cloud, ref.region)
+        listed = listed_snapshot_price(market, ref.cloud, ref.region, None)
         return Facts(
             place=place, wanted=wanted, listed=listed, snapshot=Snapshot(mounted=True), recovered=True
         )

@@ -72,7 +72,7 @@ def plan_snapshot(market: Market, volume: Box, *, name: str, keep: timedelta) ->
         place=replace(place, zone=None),
         size_gib=size,
         keep=keep,
-        listed=listed_snapshot_price(market, place.cloud, place.region),
+        listed=listed_snapshot_price(market, place.cloud, place.region, volume.currency),
     )
 
 

@@ -82,13 +82,15 @@ def plan_volume(
         CloudError: no cloud can be used.
     """
     check_keep(keep)
-    place = _place_of(context, market, near)
+    machine = _cheapest(context, market, near)
+    place = _place(context, machine)
     least, most = context.clouds.usable(place.cloud).volume_sizes_gib
     if not least <= size_gib <= most:
         raise UsageError(
             f"--size: {size_gib} GiB is not possible; a volume on {place.cloud} has {least} to {most} GiB"
         )
-    listed = listed_prices(market, place.cloud, place.region, size_gib, None)
+    # The account is billed for disks there in the currency that it is billed in for machines.
+    listed = listed_prices(market, place.cloud, place.region, size_gib, machine.currency)
     return VolumePlan(name=name, place=place, size_gib=size_gib, keep=keep, listed=listed, snapshot=snapshot)
 
 
@@ -102,7 +104,8 @@ def check_keep(keep: timedelta) -> None:
         raise UsageError("--keep: the least time is 1h", hint="use a larger --keep")
 
 
-def _place_of(context: Context, market: Market, near: Spec) -> Place:
+def _cheapest(context: Context, market: Market, near: Spec) -> Candidate:
+    """The cheapest machine that matches, of the clouds that can be used."""
     found = candidates_of(search(market, near.demand(), context.clock().date()).offers)
     zoned = {each.cloud for each in found if each.zone}
     # A cloud whose machines are in zones makes disks in zones alone.
@@ -116,7 +119,7 @@ def _place_of(context: Context, market: Market, near: Spec) -> Place:
             raise access.nobody()
         access.ask([left[0].cloud])
         if left[0].cloud in access.usable:
-            return _place(context, left[0])
+            return left[0]
 
 
 def _place(context: Context, candidate: Candidate) -> Place:

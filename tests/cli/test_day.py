@@ -51,7 +51,7 @@ def test_the_spend_of_a_day_agrees_with_the_ledger(world: World, cloud: str) -> 
     unknown = {charge["part"] for charge in charges if charge["amount"] is None}
     assert unknown <= {"address"}
     known = {kind for part, kind in KINDS.items() if part not in unknown}
-    # Of a volume the list price is known, in dollars; of a box, what its account is billed in.
+    # In dollars, as the machines of a day may be billed in several currencies.
     told = sum(in_usd(Decimal(each["amount"]), each["currency"]) for each in spent["totals"])
     billed = world.in_ledger(known, usd=True)
     # Alibaba Cloud tells when a machine was made, and releases it, in whole minutes.

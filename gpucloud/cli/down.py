@@ -55,7 +55,17 @@ def down(
         how = "has failed" if box.state is BoxState.FAILED else f"is {box.state}"
         app.output.say(f"{box.name} {how}: the cloud says that nothing billable is left of it.")
     app.output.say(paying_text(done.living))
+    if all:
+        _say_kept(app)
     return search_code(done.searched, owed=bool(done.searched and done.searched.unjudged))
+
+
+def _say_kept(app: App) -> None:
+    """Names what outlives boxes."""
+    kept = [f"volume {each.name}" for each in app.client.volumes()]
+    kept += [f"snapshot {each.name}" for each in app.client.snapshots()]
+    if kept:
+        app.output.say(f"Kept, and billed until deleted: {', '.join(kept)}.")
 
 
 def _confirmed(app: App, timeline: Timeline, boxes: Sequence[Box]) -> bool:

@@ -179,14 +179,19 @@ def _show_groups(app: App, spent: Spend, keys: Sequence[str], groups: Sequence[G
 def _say_total(app: App, spent: Spend) -> None:
     unknown = unknown_of(spent.charges)
     sums = _sums_text(spent.totals)
-    loose = list(dict.fromkeys(charge.box.name for charge in spent.charges if charge.is_at_most))
+    loose = {charge.box.name: charge.box.kind for charge in spent.charges if charge.is_at_most}
     bound = "at least " if unknown and sums else "at most " if loose else ""
     total = f"{bound}{sums or 'nothing'}"
     app.output.say(f"In all: {total}, at the prices of the launch; discounts and traffic are not in it.")
     for reason, boxes in unknown.items():
         app.output.say(f"Not in the sum: {reason} ({', '.join(boxes)}).")
     if loose:
-        app.output.say(at_most_text(loose))
+        snapshots = [name for name, kind in loose.items() if kind is Kind.SNAPSHOT]
+        if boxes := [name for name in loose if name not in snapshots]:
+            app.output.say(at_most_text(boxes))
+        if snapshots:
+            held = f"a cloud bills what {', '.join(snapshots)} holds, which is at most the size of its volume"
+            app.output.say(f"≤: {held}.")
 
 
 def _cost_text(group: Group) -> str:

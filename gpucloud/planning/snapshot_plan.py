@@ -16,6 +16,7 @@ from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.places import opt_in_head
 from gpucloud_pricing.values import Money
 
 
@@ -99,7 +100,7 @@ def spec_near(market: Market, snapshot: Box, *, name: str, gpu: str | None, zone
     if zone and region and zone not in region.zones:
         raise UsageError(
             f"--zone: {zone} is not in {place.cloud} {place.region}, where the snapshot is",
-            hint=f"zones: {', '.join(sorted(region.zones))}",
+            hint=f"zones: {', '.join(each for each in region.zones if not opt_in_head(each, region))}",
         )
     known = snapshot.snapshot.zone if snapshot.snapshot and not gpu else None
     where = {"zones": [zone or known]} if zone or known else {}

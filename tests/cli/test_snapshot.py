@@ -65,6 +65,7 @@ def test_a_copy_has_the_files_of_the_moment_in_another_zone(cli: Shell, cloud: s
     assert listed["name"] == "monday"
     assert cli("snapshot", "delete", "monday", "--yes").code == 0
     assert cli.sandbox.status()["billing"] == []
+    assert "a cloud bills what monday holds" in cli("spend").err
     parts = {charge["part"] for box in cli("spend", "--json").json["boxes"] for charge in box["charges"]}
     assert "snapshot" in parts
 

@@ -33,7 +33,8 @@ def test_the_life_of_a_volume_under_the_least_privileges(cli: Shell, cloud: str)
     assert volumes(cli) == [{**made, "cost_so_far": volumes(cli)[0]["cost_so_far"]}]
     assert [each["kind"] for each in cli.sandbox.status()["billing"]] == ["disk"]
     assert cli.boxes() == []
-    assert cli("down", "--all", "--yes").code == 0
+    ended = cli("down", "--all", "--yes")
+    assert (ended.code, "Kept, and billed until deleted: volume data." in ended.err) == (0, True)
     assert cli("sweep", "--yes", "--older-than", "0s").code == 0
     assert cli.billed("disk")
     assert cli("volume", "delete", "data", "--yes").code == 0

@@ -567,6 +567,7 @@ def test_a_region_that_cannot_be_read_is_unread_with_the_clouds_code_and_not_emp
         "DescribeSecurityGroups": "<securityGroupInfo/>",
         "DescribeAddresses": "<addressesSet/>",
         "DescribeSpotInstanceRequests": "<spotInstanceRequestSet/>",
+        "DescribeSnapshots": "<snapshotSet/>",
     }
     for action, body in empty.items():
         wire.say(action, answer(action, body))

@@ -49,7 +49,7 @@ PURCHASES = [
     ),
     ("POST", f"{IN_SUBSCRIPTION}/providers/Microsoft.Compute/register"),
     ("PUT", f"{IN_SUBSCRIPTION}/providers/Microsoft.Authorization/roleAssignments/a"),
-    ("PUT", f"{IN_GROUP}/providers/Microsoft.Compute/snapshots/snapshot"),
+    ("PUT", f"{IN_GROUP}/providers/Microsoft.Compute/images/image"),
 ]
 
 

@@ -146,7 +146,7 @@ REFUSED = [
     (("--data", "s3://somebody-elses-bucket/x:/data"), "belongs to another AWS account"),
     (("--data", f"s3://{BUCKET}/none:/data"), f"there is nothing below s3://{BUCKET}/none/"),
     (("--data", f"s3://{BUCKET}:/data"), "is a whole bucket"),
-    (("--data", "gs://lab/x:/data"), "gs:// is not supported; allowed: az://, s3://"),
+    (("--data", "gs://lab/x:/data"), "gs:// is not supported; allowed: az://, oss://, s3://"),
     (("--data", f"{SET}:/etc/x"), "is a path of the system"),
     (("--data", f"{SET}:/scratch"), "is a path of the system"),
     (("--data", f"{SET}:/data/../etc"), "is not a data set"),

@@ -112,7 +112,7 @@ def test_a_name_is_taken_by_a_box_or_a_volume(cli: Shell) -> None:
         (("--size", "1.5", "--near", "T4"), "whole GiB"),
         (("--size", "5"), "--near"),
         (("--size", "5", "--near", "T4", "--keep", "none"), "--keep"),
-        (("--size", "5", "--near", "T4", "--keep", "1m"), "at least 1h"),
+        (("--size", "5", "--near", "T4", "--keep", "1m"), "the least time is 1h"),
         (("--size", "5", "--near", "T5"), "T5"),
         (("--size", "5", "--zone", "nowhere"), "nowhere"),
     ],

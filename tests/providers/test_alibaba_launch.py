@@ -559,6 +559,7 @@ def an_empty_region(wire: Wire) -> None:
     wire.say(dry_run("DescribeInstances"), PROVEN)
     wire.say("DescribeRegions", {"Regions": {"Region": [{"RegionId": "cn-hangzhou"}]}})
     wire.say("DescribeDisks", page("Disks", "Disk"))
+    wire.say("DescribeSnapshots", page("Snapshots", "Snapshot"))
     wire.say("DescribeNetworkInterfaces", page("NetworkInterfaceSets", "NetworkInterfaceSet"))
     wire.say("DescribeSecurityGroups", page("SecurityGroups", "SecurityGroup"))
     wire.say("DescribeVpcs", page("Vpcs", "Vpc"))

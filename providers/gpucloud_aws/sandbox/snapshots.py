@@ -163,7 +163,8 @@ def copy(
     key = usable_key(region, parameters.get("KmsKeyId")) if encrypted else None
     copied = {"VolumeId": _OF_A_COPY, "TransferType": "standard", "Encrypted": encrypted, "KmsKeyId": key}
     snapshot = _make(region, {**source, **copied}, about, tags)
-    region.world.boxes.copy(source["SnapshotId"], snapshot["SnapshotId"])
+    if "SnapshotId" in source:  # the snapshots of public images hold no files
+        region.world.boxes.copy(source["SnapshotId"], snapshot["SnapshotId"])
     return snapshot
 
 

@@ -65,9 +65,10 @@ def listed_prices(
         region: where the box is.
         disk_gib: the size of the disk of each node, on which its price depends; ``None`` if it is unknown,
             and then so is the price.
-        currency: that of the box's compute; ``None`` for that of the tariffs.
+        currency: that of the box's compute; ``None`` for that of the machines there.
     """
-    return _listed(market, beside_prices(market, cloud, region, disk_gib), currency)
+    there = currency or _currency_there(market, cloud, region)
+    return _listed(market, beside_prices(market, cloud, region, disk_gib), there)
 
 
 def listed_snapshot_price(
@@ -75,9 +76,18 @@ def listed_snapshot_price(
 ) -> dict[str, PaidPrice]:
     """The list price of snapshots in a region, per GiB and month; empty if it is unknown.
 
-    ``currency`` is that of the disk; ``None`` for that of the tariff.
+    ``currency`` is that of the disk; ``None`` for that of the machines there.
     """
-    return _listed(market, {SNAPSHOT: snapshot_price(market.tariffs, (cloud, region))}, currency)
+    there = currency or _currency_there(market, cloud, region)
+    return _listed(market, {SNAPSHOT: snapshot_price(market.tariffs, (cloud, region))}, there)
+
+
+def _currency_there(market: Market, cloud: str, region: str) -> str | None:
+    """The currency of the newest price of a machine in a region; ``None`` if none is known."""
+    names = (name for each, name in market.types if each == cloud)
+    prices = (price for name in names for price in market.prices_of(cloud, name) if price.region == region)
+    newest = max(prices, key=lambda price: price.as_of, default=None)
+    return newest.currency if newest else None
 
 
 def _listed(

@@ -89,8 +89,7 @@ def plan_volume(
         raise UsageError(
             f"--size: {size_gib} GiB is not possible; a volume on {place.cloud} has {least} to {most} GiB"
         )
-    # The account is billed for disks there in the currency that it is billed in for machines.
-    listed = listed_prices(market, place.cloud, place.region, size_gib, machine.currency)
+    listed = listed_prices(market, place.cloud, place.region, size_gib, None)
     return VolumePlan(name=name, place=place, size_gib=size_gib, keep=keep, listed=listed, snapshot=snapshot)
 
 

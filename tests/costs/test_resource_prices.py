@@ -44,6 +44,9 @@ def test_no_price_is_listed_of_a_disk_of_unknown_size_or_where_none_is_known() -
 
 def test_an_account_is_billed_in_one_currency() -> None:
     """A disk outside of mainland China is listed in dollars: 0.05 / 730 h at 6.7046 CNY to the dollar."""
-    usd, cny = (listed_prices(MARKET, "alibaba", "us-east-1", 40, each) for each in ("USD", "CNY"))
+    usd, cny, there = (
+        listed_prices(MARKET, "alibaba", "us-east-1", 40, each) for each in ("USD", "CNY", None)
+    )
+    assert there == cny, "its machines there are priced in CNY"
     assert {price.currency for price in cny.values()} == {"CNY"}
     assert cny["disk_gb_month"].amount == round(usd["disk_gb_month"].amount * Decimal("6.7046"), 10)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from gpucloud.api.session import Session
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import Kind
+from gpucloud.journal.kinds import Kind
 from gpucloud.runtime.events import Sink, ignore
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, Volume
-from gpucloud.journal.lifecycle import OVER, BoxState, Kind
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
 from gpucloud.resources import Ref, ResourceKind

@@ -14,8 +14,9 @@ from gpucloud.errors import BoxLostError, GpucloudError
 from gpucloud.journal import facts
 from gpucloud.journal.events import StateChanged, ready_note
 from gpucloud.journal.facts import Data, Facts, Measured
-from gpucloud.journal.lifecycle import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S, BoxState
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.journal.timeouts import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S
 from gpucloud.planning.user_data import USER, whole_gpus
 from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gpucloud.boxes.bring_up import targets
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import OVER, BoxState, Kind
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpucloud.errors import CloudError, GpucloudError, OwedError
-from gpucloud.journal.lifecycle import Kind, Owed
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import Owed
 from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context

@@ -9,7 +9,8 @@ from functools import partial
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Gone, Made, Resolved, named
 from gpucloud.journal.facts import Facts, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Kind, Phase, Seen, reconcile
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile
 from gpucloud.journal.records import Box, Intent, ResourceRow
 from gpucloud.resources import Machine, Resource, ResourceKind, Search, SearchResult, State
 from gpucloud.runtime.context import Context

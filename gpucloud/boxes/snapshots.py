@@ -15,7 +15,8 @@ from gpucloud.boxes.stored import Calls, buy, new_ids
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.facts import Facts, Snapshot, Wanted
-from gpucloud.journal.lifecycle import BoxState, Kind
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.snapshot_plan import SnapshotPlan
 from gpucloud.resources import Request, Resource, ResourceKind, SnapshotOrder, State

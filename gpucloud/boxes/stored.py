@@ -15,7 +15,8 @@ from gpucloud.clouds.provider import Record
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Place
-from gpucloud.journal.lifecycle import BoxState, Kind, new_id
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState, new_id
 from gpucloud.journal.records import Box
 from gpucloud.resources import (
     Request,

@@ -9,7 +9,7 @@ from gpucloud.boxes.attachments import ref_of
 from gpucloud.boxes.stored import Calls, buy, new_ids
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.facts import Facts, Snapshot, Volume, Wanted
-from gpucloud.journal.lifecycle import Kind
+from gpucloud.journal.kinds import Kind
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import VolumePlan
 from gpucloud.resources import Request, Resource, ResourceKind, VolumeOrder

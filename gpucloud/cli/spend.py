@@ -19,7 +19,7 @@ from gpucloud.costs.grouping import KEYS, TAG, Group, grouped, read_keys, unknow
 from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import PARTS, Charge, Spend
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import Kind
+from gpucloud.journal.kinds import Kind
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import STEP_TIMEOUT_S
+from gpucloud.journal.timeouts import STEP_TIMEOUT_S
 from gpucloud.spec.model import Spec
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month

@@ -12,7 +12,8 @@ from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.inventory.discovery import Survey, begin, by_box, finish
 from gpucloud.journal.events import named
 from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, Snapshot, Volume, Wanted, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Kind, id_time
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import KEEP
 from gpucloud.resources import End, Machine, Resource, ResourceKind, Search, State, Tags, box_name

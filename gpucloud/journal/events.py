@@ -18,7 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
-from gpucloud.journal.lifecycle import BoxState, Kind, Lease
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.journal.runs import Attempt, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind
 

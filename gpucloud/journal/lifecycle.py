@@ -14,24 +14,8 @@ CONSISTENCY_WINDOW = timedelta(minutes=10)
 """How long a cloud's lists may lag; EC2's reference says "a few minutes" of eventual consistency."""
 
 
-SSH_TIMEOUT_S = 600.0
-BOOT_TIMEOUT_S = 1800.0
-STEP_TIMEOUT_S = SSH_TIMEOUT_S + BOOT_TIMEOUT_S
-"""How long a launch waits for a machine to answer, for its boot, and for both, before it gives up."""
 LEAST_LIFE = timedelta(minutes=1)
 """The shortest lifetime that is accepted: no machine of any cloud starts and answers over ssh in less."""
-
-
-class Kind(StrEnum):
-    """The kinds of holding: what is bought under a name, and billed until it is deleted.
-
-    A holding of any kind is a row of the journal's table of boxes. It has the same owner, lease, intents,
-    resources, usage and deadline as a box, and ends by the same code.
-    """
-
-    BOX = "box"
-    VOLUME = "volume"
-    SNAPSHOT = "snapshot"
 
 
 class BoxState(StrEnum):

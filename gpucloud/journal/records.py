@@ -23,7 +23,8 @@ from gpucloud.journal.facts import (
     Volume,
     Wanted,
 )
-from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Kind, Lease
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Lease
 from gpucloud.journal.runs import Attempt, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase

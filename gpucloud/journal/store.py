@@ -33,7 +33,8 @@ from gpucloud.journal.events import (
     Taken,
 )
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
-from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Kind, Lease, may_become
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
 from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, Run, SpotRun, StoredEvent
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.journal.sqlite.database import Database

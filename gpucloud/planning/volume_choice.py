@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.lifecycle import OVER, BoxState, Kind
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.spec.fields import Mount

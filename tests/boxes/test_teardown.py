@@ -17,7 +17,8 @@ from gpucloud.errors import ErrorClass, OwedError
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Volume
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Kind
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, ResourceKind
 from tests.bench import Bench

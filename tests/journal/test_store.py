@@ -32,8 +32,9 @@ from gpucloud.journal.events import (
     named,
 )
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, Volume, Wanted
+from gpucloud.journal.kinds import Kind
 from gpucloud.journal.leases import this_process
-from gpucloud.journal.lifecycle import BoxState, Claim, Kind, Lease
+from gpucloud.journal.lifecycle import BoxState, Claim, Lease
 from gpucloud.journal.records import Appended, Box, NewEvent
 from gpucloud.journal.sqlite.names import box_names, volume_names
 from gpucloud.journal.store import Journal

@@ -472,7 +472,10 @@ def test_the_expected_cost_is_never_below_the_total(
     if e.expected_total is not None:
         assert e.total is not None
         assert e.expected_total >= e.total
-        assert known(e.high_total) >= e.total
+        if e.high_total is None:  # at the high rate, it practically never ends
+            assert "high_total" in e.unknown
+        else:
+            assert e.high_total >= e.total
 
 
 def test_a_minute_of_spot_is_billed_as_one() -> None:

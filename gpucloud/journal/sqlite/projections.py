@@ -13,7 +13,8 @@ from typing import Any
 
 from gpucloud.journal import events
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
-from gpucloud.journal.lifecycle import OVER, BoxState, Kind, may_become
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, BoxState, may_become
 from gpucloud.journal.sqlite import run_projections
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase

@@ -13,7 +13,8 @@ from typing import Any
 
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
-from gpucloud.journal.lifecycle import BoxState, Kind, Lease
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.journal.records import Box, Intent, ResourceRow, Run, SpotRun, StoredEvent
 from gpucloud.journal.runs import RunState, read_run_facts
 from gpucloud.journal.sqlite.names import GOING_ON, LIVING

@@ -1,0 +1,17 @@
+"""The kinds of what is bought under a name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """The kinds of holding: what is bought under a name, and billed until it is deleted.
+
+    A holding of any kind is a row of the journal's table of boxes. It has the same owner, lease, intents,
+    resources, usage and deadline as a box, and ends by the same code.
+    """
+
+    BOX = "box"
+    VOLUME = "volume"
+    SNAPSHOT = "snapshot"

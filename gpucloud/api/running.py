@@ -20,6 +20,7 @@ from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
 from gpucloud.runs.checkpoints import settle
+from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import write_end
 from gpucloud.runs.rules import avoided, spec_left
@@ -189,6 +190,7 @@ def _first_step(client: Client, context: Context, wanted: Wanted, work: Work, *,
     """
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
+    save_deserted(context, wanted.run_id)
     Buyer(context, client.catalog, wanted).settle_first()
     if alone:
         refuse_live(context, wanted.run_id)

@@ -13,6 +13,7 @@ from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER
+from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.tend import NotHereError, Tended, Tender, end_boxes
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
@@ -29,6 +30,7 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
     """See :meth:`gpucloud.Client.tend`."""
     boxes = context.journal.boxes(owner=context.owner)
     troubles = refresh_all(context, [box for box in boxes if box.state is BoxState.READY])
+    save_deserted(context)
     troubles += settle(context, budget_s=SETTLE_S)
     with isolated(troubles, "boxes of runs that are over"):
         end_boxes(

@@ -251,7 +251,7 @@ class Facts:
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
     the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
-    ``checkpoints`` is the number under which the box of a detached run writes its checkpoints.
+    ``checkpoints`` is the number under which the box of a run writes its checkpoints.
     """
 
     place: Place | None = None

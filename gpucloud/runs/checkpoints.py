@@ -18,6 +18,8 @@ from functools import partial
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
 from gpucloud.errors import CloudError, GpucloudError, UsageError
+from gpucloud.journal.events import Seen
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.records import Box
 from gpucloud.planning.object_store import store_of
 from gpucloud.runs.job import Job, follow_job
@@ -141,6 +143,7 @@ def follow_with_checkpoints(
     if settings is None:
         return follow_job(context, box, target, job)
     kept = begin(context, target, settings, attempt=attempt)
+    context.journal.write(box, Seen(facts=Facts(checkpoints=kept.number)))
     context.tasks.start(partial(kept.held.keep, min(LOOK_S, settings.every_s)))
     try:
         code = follow_job(

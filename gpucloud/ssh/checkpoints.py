@@ -17,6 +17,7 @@ from typing import Any, cast
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh import rclone
 from gpucloud.ssh.client import Target, run
+from gpucloud_templates import CHECKPOINT
 
 FOLDER = ".gpucloud/checkpoints"
 """What belongs to the program, in the home folder of the box's user."""
@@ -141,6 +142,20 @@ def upload(target: Target) -> Checkpoint:
         ConnectionFailedError: the box could not be reached.
     """
     return _checkpoint(_asked(target, "upload"))
+
+
+def save(target: Target, timeout_s: float) -> None:
+    """Has a box save and upload what it has, as its guard does before it ends the box.
+
+    Raises:
+        CheckpointFailedError: the last upload failed.
+        ConnectionFailedError: the box could not be reached, or the time was over.
+    """
+    told = ("GPUCLOUD_END_REASON=deserted", f"GPUCLOUD_SECONDS_LEFT={timeout_s:.0f}")
+    argv = ["env", *told, "bash", CHECKPOINT]
+    done = run(target, argv, timeout_s=timeout_s, most_bytes=MOST_BYTES, only_end=True)
+    if done.code:
+        raise CheckpointFailedError(f"{target.alias}: {rclone.last_words(done.err)}")
 
 
 def last_failure(target: Target) -> tuple[int, str] | None:

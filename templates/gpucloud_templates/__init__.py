@@ -6,6 +6,7 @@ YAML, shell, Jinja or MIME.
 
 from gpucloud_templates.cloud_config import (
     BOOT_LOG,
+    CHECKPOINT,
     FAILED_MARKER,
     GUARD_CONTROL,
     GUARD_LAST_WORDS,
@@ -26,6 +27,7 @@ from gpucloud_templates.software import Gpu, Image, ImpossibleError, Software, s
 
 __all__ = [
     "BOOT_LOG",
+    "CHECKPOINT",
     "FAILED_MARKER",
     "GUARD_CONTROL",
     "GUARD_LAST_WORDS",

@@ -160,8 +160,7 @@ class Story:
         if done != set(range(1, STEPS + 1)):
             yield f"{len(done)} of {STEPS} steps were done"
         for loss in self.losses:
-            # Nobody tells a box that is found after its process was killed: it repeats what was not uploaded.
-            if loss.repeated > (LEAST_APART if loss.what == "killed" else EACH):
+            if loss.repeated > EACH:
                 yield f"{loss.repeated} steps were repeated after {loss.what} at step {loss.at_step}"
         spent = self.spent_usd()
         if not 0 < spent <= BUDGET_USD:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -163,6 +164,29 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
     for file in cli.home.glob("state-sandbox/**/*"):
         secrets = (b"IQoJ", b"ASIA")  # how tokens and keys of sessions begin
         assert not file.is_file() or not any(each in file.read_bytes() for each in secrets), file
+
+
+@pytest.mark.parametrize("tended", [False, True])
+def test_a_killed_run_goes_on_with_what_its_box_had_done_until_then(
+    cli: Shell, s3: Any, tended: bool
+) -> None:
+    """Nothing was uploaded while its process lived, and the keys that the box got are no longer valid."""
+    script = 'cat "$GPUCLOUD_CHECKPOINT_DIR/step" || { echo one >kept/step; echo begun; sleep 60; }'
+    hook = ("--checkpoint", 'echo "and $GPUCLOUD_END_REASON" >>kept/step')
+    line = (*RUN, "--ttl", "5h", *hook, "--", "sh", "-c", script)
+    process = cli.start(*line)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    process.communicate(timeout=60)
+    config = box_folder(cli) / ".gpucloud/checkpoints/rclone.conf"
+    config.write_text(re.sub("(?m)^(secret_access_key) *=.*", r"\1 = over", config.read_text()))
+    if tended:
+        cli("tend")
+        assert cli.billed() == []
+    again = cli(*line)
+    assert (again.code, again.out) == (0, "one\nand deserted\n"), again.err
+    assert cli.billed() == []
 
 
 @pytest.mark.parametrize("kind", STORES)

@@ -1,0 +1,61 @@
+"""Saves the work of a run whose process died: its box is deleted with all that it has not uploaded."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gpucloud.boxes.ingress import reach
+from gpucloud.errors import GpucloudError
+from gpucloud.inventory.reconcile import refresh
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.resources import State
+from gpucloud.runs.checkpoints import STEP, locate, resume
+from gpucloud.runs.detached import first_node
+from gpucloud.runtime.context import Context
+from gpucloud.spec.file import load_spec
+from gpucloud.ssh.checkpoints import save
+
+SAVE_S = 300.0
+"""How long a box may take, as its guard allows it before a deadline."""
+
+
+def save_deserted(context: Context, run_id: str | None = None) -> None:
+    """Has the boxes of foreground runs whose processes died save and upload once more; a failure is told.
+
+    The command runs until its box is deleted, which the next step of the caller does.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        run_id: the run; ``None`` for all of this owner.
+    """
+    for box in context.journal.boxes(owner=context.owner):
+        if _has_unsaved_work(box) and run_id in {None, box.run_id}:
+            taken = context.take(box)
+            if taken is not None:
+                _save(context, taken)
+
+
+def _has_unsaved_work(box: Box) -> bool:
+    return box.attended and box.checkpoints is not None and box.state is BoxState.READY
+
+
+def _save(context: Context, taken: Box) -> None:
+    try:
+        box = refresh(context, taken)
+        if box.state is not BoxState.READY or box.nodes[0].state is not State.RUNNING:
+            return
+        assert box.run_id is not None  # noqa: S101  (it has checkpoints)
+        assert box.checkpoints is not None  # noqa: S101
+        settings = locate(context, load_spec(None, dict(box.wanted.spec)), box.run_id)
+        if settings is None:
+            return
+        context.tell(STEP, f"the process of run {box.run_id} has died: {box.name} uploads its last one")
+        node = first_node(context, box)
+        reach(context, box, node)
+        resume(context, node, settings, box.checkpoints).renew()
+        context.tasks.run(partial(save, node, SAVE_S), SAVE_S)
+    except GpucloudError as error:
+        context.warn(STEP, f"warning: the last checkpoint of {taken.name} was not uploaded: {error.message}")
+    finally:
+        context.journal.release(taken)

@@ -24,6 +24,7 @@ OPTIONS: Mapping[str, str] = {
     "--cloud": "cloud",
     "--policy": "cloud",
     "--region": "region",
+    "--residency": "region",
     "--zone": "zone",
     "--instance-type": "type",
     "--type": "type",

@@ -951,6 +951,7 @@ class Client:
         cloud: str | None = None,
         region: str | None = None,
         zone: str | None = None,
+        residency: Sequence[str] = (),
         keep: timedelta | None = None,
         confirm: Callable[[VolumePlan], bool] | None = None,
     ) -> Volume:
@@ -963,6 +964,7 @@ class Client:
             cloud: the cloud; by default, any.
             region: the region; by default, any.
             zone: the zone; by default, any.
+            residency: regions or groups outside of which it may not be, as in a spec; by default, anywhere.
             keep: how long it is kept after its last use; by default, 30 days.
             confirm: is called before anything is bought; by default, nothing is confirmed.
 
@@ -980,7 +982,7 @@ class Client:
             raise UsageError("a volume needs a place", hint="add --near GPU, --region NAME or --zone NAME")
         places = {"clouds": [cloud], "regions": [region], "zones": [zone]}
         given = {field: values for field, values in places.items() if values[0]}
-        spec = load_spec(None, {"name": name, "gpu": near, **given})
+        spec = load_spec(None, {"name": name, "gpu": near, "residency": residency, **given})
         market = self.catalog.market_for(spec.demand())
         with self._session.operation() as context:
             made = create(

@@ -19,7 +19,8 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
-from gpucloud.runs.checkpoints import settle
+from gpucloud.planning.object_store import refuse_outside
+from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import write_end
@@ -156,7 +157,7 @@ def work_of(
 def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: Work, *, alone: bool) -> Ran:
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
-    kept = settle(context, wanted.spec, wanted.run_id)
+    kept = _settled(client, context, wanted)
     record = _first_step(client, context, wanted, work, alone=alone)
     attendant = Attendant(
         context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
@@ -170,7 +171,7 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
 def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
     """See :meth:`gpucloud.Client.start_run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
-    kept = settle(context, wanted.spec, wanted.run_id)
+    kept = _settled(client, context, wanted)
     record = _first_step(client, context, wanted, work, alone=alone)
     try:
         box = Attempts(client, context, wanted).buy(record)
@@ -180,6 +181,21 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
         raise
     context.journal.release(record)
     return PublicRun.read(context.journal.run(record.id), client, context.clock())
+
+
+def _settled(client: Client, context: Context, wanted: Wanted) -> Settings | None:
+    """The bucket of a run, which is where the spec allows it; ``None`` without one.
+
+    Raises:
+        UsageError: it cannot be used.
+        CloudError: as :func:`settle`.
+    """
+    assert wanted.run_id is not None  # noqa: S101  (a run has one)
+    kept = settle(context, wanted.spec, wanted.run_id)
+    if kept is not None and wanted.spec.residency:
+        place = (kept.cloud, kept.place.region)
+        refuse_outside(client.catalog.market, wanted.spec.residency, place, "checkpoint_to")
+    return kept
 
 
 def _first_step(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> Run:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.defaults import completed
 from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
 from gpucloud.cli.output import duration_text
@@ -26,6 +27,7 @@ from gpucloud.cli.stored import (
 )
 from gpucloud.costs.amounts import time
 from gpucloud.resources import rfc3339
+from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.volume import Volume
@@ -64,6 +66,7 @@ def create(
     in its zone.
     """
     kept, gib = time("--keep", keep), whole_gib(size)
+    residency = completed(app, Spec(), ("residency",))[0].residency
     with app.working() as (client, timeline):
         volume = client.create_volume(
             name,
@@ -72,6 +75,7 @@ def create(
             cloud=cloud,
             region=region,
             zone=zone,
+            residency=residency,
             keep=kept,
             confirm=partial(creation_confirmed, app, timeline, yes),
         )

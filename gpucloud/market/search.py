@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _REFUSED_BY = {
     "cloud": "--cloud",
     "region": "--region",
+    "residency": "--residency",
     "zone": "--zone",
     "purchase": "--purchase",
     "status": "status: retired, or not sold publicly",
@@ -41,6 +42,7 @@ _REFUSED_BY = {
 _RELAXED = {
     "cloud": "without --cloud",
     "region": "without --region",
+    "residency": "with another --residency",
     "zone": "without --zone",
     "purchase": "with any --purchase",
     "gpu": "with another --gpu",

@@ -9,6 +9,7 @@ from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.data_sets import measured
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
+from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
 from gpucloud.planning.volume_choice import places_of, usable_volumes
@@ -39,6 +40,8 @@ def plan_launch(
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
     data = measured(context, spec, to_buy=to_buy)
+    for each in data:
+        refuse_outside(market, spec.residency, (each.cloud, each.place.region), "data")
     context.tell("plan", "searching the market")
     volumes = usable_volumes(context.journal, context.owner, spec, context.clock())
     wish = wish_for(

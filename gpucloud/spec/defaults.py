@@ -17,7 +17,7 @@ from gpucloud.spec.model import Spec, SpecError
 
 FILE = "defaults.yaml"
 """The name of the file, in the configuration folder."""
-OF_OFFERS = ("clouds", "regions", "purchase", "max_price")
+OF_OFFERS = ("clouds", "regions", "residency", "purchase", "max_price")
 """The fields that narrow a search of the market."""
 ALLOWED = (*OF_OFFERS, "ttl", "tags")
 

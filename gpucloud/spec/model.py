@@ -269,6 +269,15 @@ class Spec:
             default=(),
         )
     )
+    residency: tuple[str, ...] = field(
+        metadata=_declared(
+            read.patterns,
+            Flag(PLACE, "NAME"),
+            _STRINGS,
+            "Regions or groups (eu) outside of which nothing may be: no machine, volume, bucket or data set.",
+            default=(),
+        )
+    )
     zones: tuple[str, ...] = field(
         metadata=_declared(
             read.patterns,
@@ -565,7 +574,7 @@ class Spec:
             if getattr(self, name) is not None and self.checkpoint_to is None:
                 yield f"{name} needs checkpoint_to"
         yield from self._contradictions_of_data()
-        for name in ("instance_types", "clouds", "regions", "zones"):
+        for name in ("instance_types", "clouds", "regions", "residency", "zones"):
             patterns: tuple[str, ...] = getattr(self, name)
             both = [each for each in patterns if f"!{each}" in patterns]
             if both:
@@ -687,6 +696,7 @@ class Spec:
             purchases=tuple(purchase for purchase in PURCHASES if purchase in wanted),
             clouds=self.clouds,
             regions=self.regions,
+            residency=self.residency,
             zones=self.zones,
             max_price_usd=self.max_price,
             max_age=max_age,

@@ -79,6 +79,7 @@ class Demand:
         purchases: ways of paying that may be used, of :data:`PURCHASES`.
         clouds: names, globs, ``!x`` to leave out.
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.
+        residency: where anything may be at all, as ``regions``, which choose among these.
         zones: names, globs, ``!x`` to leave out.
         volumes: disks to use: one of each group must be in the place of the machine.
         max_price_usd: per hour and box, compute only.
@@ -98,6 +99,7 @@ class Demand:
     purchases: tuple[str, ...] = ("on_demand",)
     clouds: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    residency: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
     volumes: tuple[tuple[VolumePlace, ...], ...] = ()
     max_price_usd: Decimal | None = None

@@ -279,6 +279,7 @@ class Market:
         vacuous = {
             "cloud": not demand.clouds,
             "region": not demand.regions,
+            "residency": not demand.residency,
             "zone": not demand.zones,
             "volume": not demand.volumes,
         }
@@ -369,10 +370,11 @@ class Market:
         for field, patterns, names in (
             ("clouds", demand.clouds, clouds),
             ("regions", demand.regions, regions),
+            ("residency", demand.residency, regions),
             ("zones", demand.zones, frozenset[str]()),
         ):
             known = names
-            if field != "clouds" and not all(knows(known, pattern) for pattern in patterns):
+            if field in {"regions", "zones"} and not all(knows(known, pattern) for pattern in patterns):
                 # a last resort, because zones are only known once every price is ranked
                 known |= frozenset(
                     self._opt_in_zones() if field == "regions" else (zone for _, _, zone in self._all_zones())
@@ -393,7 +395,7 @@ class Market:
             return {cloud: {cloud} for cloud, _ in self.types}
         if field == "instance_types":
             names = {(kind.cloud, kind.name) for kind in self._kinds(demand)}
-        elif field == "regions":
+        elif field in {"regions", "residency"}:
             names = set(self.regions)
         else:
             names = {

@@ -20,7 +20,7 @@ class BadPlaceError(ValueError):
     """A pattern that matches no cloud, region, zone or instance type.
 
     Attributes:
-        field: ``clouds``, ``regions``, ``zones`` or ``instance_types``.
+        field: ``clouds``, ``regions``, ``residency``, ``zones`` or ``instance_types``.
         value: the pattern.
         nearest: the nearest name, if one is near.
         existing: the names that exist at the clouds of the demand, as text by cloud; of many, the most

@@ -186,6 +186,13 @@ def region(demand: Demand, place: Place) -> str | None:
     return f"{place.region.name} is not among {_list(demand.regions)}"
 
 
+def residency(demand: Demand, place: Place) -> str | None:
+    """The regions in which anything may be."""
+    if admits(demand.residency, place.names):
+        return None
+    return f"{place.region.name} is outside of {_list(demand.residency)}, the residency"
+
+
 def zone(demand: Demand, place: Place) -> str | None:
     """The zones of the demand."""
     if not demand.zones:
@@ -223,6 +230,7 @@ def opt_in_zone(demand: Demand, place: Place) -> str | None:
 PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
     "cloud": cloud,
     "region": region,
+    "residency": residency,
     "zone": zone,
     "volume": volume,
     "partition": partition,

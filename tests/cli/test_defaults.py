@@ -11,6 +11,7 @@ import pytest
 from gpucloud.errors import UsageError
 from gpucloud.spec.defaults import read_defaults, with_defaults
 from gpucloud.spec.model import Spec
+from tests.sandbox.running import client
 from tests.shell import Shell
 
 WHOLE = """\
@@ -148,3 +149,34 @@ def test_the_file_is_shown_with_what_it_sets(cli: Shell, write: Write) -> None:
     assert [line.split()[0] for line in shown] == ["state", "config", "sandbox", "defaults"]
     assert shown[-1] == f"defaults {path}: clouds aws, azure; tags team=ml"
     assert cli("version", "--json").json["defaults"] == str(path)
+
+
+def test_nothing_is_outside_of_the_residency(cli: Shell, write: Write) -> None:
+    write("residency: eu\n")
+    client(cli.endpoint, "s3").create_bucket(Bucket="lab")  # in us-east-1
+    client(cli.endpoint, "s3").put_object(Bucket="lab", Key="set/a", Body=b"a")
+    near = cli("offers", "--gpu", "T4", "--cloud", "aws", "--json").json["offers"]
+    assert {each["region"].split("-")[0] for each in near} == {"eu"}
+    outside = cli("offers", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1", "--why")
+    assert outside.code == 3
+    assert "--residency" in outside.out
+    run = ("run", "--gpu", "T4", "--cloud", "aws")
+    for option, field in (("--checkpoint-to", "checkpoint_to"), ("--data", "data")):
+        url = "s3://lab/set" if option == "--checkpoint-to" else "s3://lab/set:/data"
+        refused = cli(*run, option, url, "--", "true")
+        assert refused.code == 125
+        assert f"{field}: the bucket is in aws us-east-1, outside of the residency eu" in refused.err
+    refused = cli("volume", "create", "data", "--size", "1", "--region", "us-east-1", "--yes")
+    assert refused.code == 3
+    made = cli("volume", "create", "data", "--size", "1", "--near", "T4", "--cloud", "aws", "--yes", "--json")
+    assert made.json["volume"]["region"].startswith("eu-")
+    assert cli.billed() == []
+    allowed = cli(*run, "--checkpoint-to", "s3://lab/set", "--residency", "us", "--", "true")
+    assert allowed.code == 0, allowed.err
+
+
+def test_a_residency_that_is_no_place_is_refused(cli: Shell, write: Write) -> None:
+    write("residency: euu\n")
+    refused = cli("plan", "--gpu", "T4")
+    assert refused.code == 2
+    assert "unknown residency 'euu'; did you mean eu?" in refused.err

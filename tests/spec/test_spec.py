@@ -36,6 +36,7 @@ rdma: efa
 purchase: [spot, on-demand]
 clouds: [aws]
 regions: [us-*, "!us-west-1"]
+residency: us
 zones: use1-az1
 max_price: 32.50
 budget: 100

@@ -504,6 +504,7 @@ class Client:
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
+        from gpucloud.runs.rules import refuse_replacing
         from gpucloud.spec.file import load_spec
 
         saved = wanted if isinstance(wanted, Plan) else None
@@ -511,6 +512,7 @@ class Client:
         spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         refuse_launch(spec)
+        refuse_replacing(spec)
         if spec.count > 1:
             run_id = run_id or self.new_run_id()
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
@@ -574,9 +576,11 @@ class Client:
         from gpucloud.api.running import refuse_unrunnable, wanted_of_run, work_of
         from gpucloud.api.running import run as run_on_its_own_box
         from gpucloud.runs.job import Job, discard
+        from gpucloud.runs.rules import refuse_replacing
         from gpucloud.runs.run import Orders
 
         refuse_unrunnable(command, fetch)
+        refuse_replacing(spec)
         variables = self._session.profile.variables if environment is None else environment
         run_id = run_id or self.new_run_id()
         wanted = wanted_of_run(

@@ -170,6 +170,8 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
 
 def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
     """See :meth:`gpucloud.Client.start_run`."""
+    if wanted.spec.on_sick == "replace" and not work.restarts:
+        raise UsageError("on_sick: replace needs restarts", hint="add --restarts 3")
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     kept = _settled(client, context, wanted)
     record = _first_step(client, context, wanted, work, alone=alone)

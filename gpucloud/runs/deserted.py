@@ -1,4 +1,4 @@
-"""Saves the work of a run whose process died: its box is deleted with all that it has not uploaded."""
+"""Saves the work on a box that a run gives up: it is deleted with all that it has not uploaded."""
 
 from __future__ import annotations
 
@@ -30,32 +30,47 @@ def save_deserted(context: Context, run_id: str | None = None) -> None:
         run_id: the run; ``None`` for all of this owner.
     """
     for box in context.journal.boxes(owner=context.owner):
-        if _has_unsaved_work(box) and run_id in {None, box.run_id}:
+        if box.attended and run_id in {None, box.run_id} and _has_work(box):
             taken = context.take(box)
             if taken is not None:
-                _save(context, taken)
+                try:
+                    save_last(
+                        context, taken, "deserted", f"the process of run {box.run_id} has died: {box.name}"
+                    )
+                finally:
+                    context.journal.release(taken)
 
 
-def _has_unsaved_work(box: Box) -> bool:
-    return box.attended and box.checkpoints is not None and box.state is BoxState.READY
+def save_last(context: Context, box: Box, reason: str, what: str) -> None:
+    """Has the box of a run save and upload once more, if it has checkpoints; a failure is told.
 
-
-def _save(context: Context, taken: Box) -> None:
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box.
+        reason: why it is given up, in a word, for the user's command.
+        what: the beginning of a sentence that says why, and which box.
+    """
+    if not _has_work(box):
+        return
     try:
-        box = refresh(context, taken)
-        if box.state is not BoxState.READY or box.nodes[0].state is not State.RUNNING:
-            return
-        assert box.run_id is not None  # noqa: S101  (it has checkpoints)
-        assert box.checkpoints is not None  # noqa: S101
-        settings = locate(context, load_spec(None, dict(box.wanted.spec)), box.run_id)
-        if settings is None:
-            return
-        context.tell(STEP, f"the process of run {box.run_id} has died: {box.name} uploads its last one")
-        node = first_node(context, box)
-        reach(context, box, node)
-        resume(context, node, settings, box.checkpoints).renew()
-        context.tasks.run(partial(save, node, SAVE_S), SAVE_S)
+        box = refresh(context, box)
+        if box.state is BoxState.READY and box.nodes[0].state is State.RUNNING:
+            _save(context, box, reason, what)
     except GpucloudError as error:
-        context.warn(STEP, f"warning: the last checkpoint of {taken.name} was not uploaded: {error.message}")
-    finally:
-        context.journal.release(taken)
+        context.warn(STEP, f"warning: the last checkpoint of {box.name} was not uploaded: {error.message}")
+
+
+def _has_work(box: Box) -> bool:
+    return box.checkpoints is not None and box.state is BoxState.READY
+
+
+def _save(context: Context, box: Box, reason: str, what: str) -> None:
+    assert box.run_id is not None  # noqa: S101  (it has checkpoints)
+    assert box.checkpoints is not None  # noqa: S101
+    settings = locate(context, load_spec(None, dict(box.wanted.spec)), box.run_id)
+    assert settings is not None  # noqa: S101
+    context.tell(STEP, f"{what} uploads its last one")
+    node = first_node(context, box)
+    reach(context, box, node)
+    resume(context, node, settings, box.checkpoints).renew()
+    context.tasks.run(partial(save, node, reason, SAVE_S), SAVE_S)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.errors import ErrorClass, GpucloudError, PriceError
+from gpucloud.errors import ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
 from gpucloud.journal.records import Box
@@ -93,6 +93,16 @@ def after_loss(
             )
         )
     return Restart(at)
+
+
+def refuse_replacing(spec: Spec) -> None:
+    """Refuses the replacement of a faulty box that nobody would tend.
+
+    Raises:
+        UsageError: the spec has it.
+    """
+    if spec.on_sick == "replace":
+        raise UsageError("on_sick: replace needs a run that tend looks after", hint="use: run --detach")
 
 
 def is_in_time(expires_at: datetime | None, at: datetime) -> bool:

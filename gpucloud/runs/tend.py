@@ -24,6 +24,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
 from gpucloud.journal.store import DESERTED
 from gpucloud.runs import checkpoints
+from gpucloud.runs.deserted import save_last
 from gpucloud.runs.detached import begin_job, first_node
 from gpucloud.runs.record import failed, loss_of, write_loss
 from gpucloud.runs.rules import (
@@ -38,7 +39,9 @@ from gpucloud.runs.rules import (
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.checkpoints import CheckpointFailedError
+from gpucloud.ssh.client import Target
 from gpucloud.ssh.files import NotCopiedError, rsync_down
+from gpucloud.ssh.guard import faulty_hardware
 from gpucloud.ssh.job import RUN, jobs
 
 FETCH_S = 3600.0
@@ -153,11 +156,19 @@ class Tender:
             if box.checkpoints is not None:
                 held, _ = self._lease_of(run, box)
                 held.look_once()
-            return None
+            return self._faulty(run, box, node)
         asks = found.exit_code == ASKS_FOR_RESTART
         if asks and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
             return Fate(loss=Loss.REQUEST, message="the command asked for a restart")
         return Exited(found.exit_code)
+
+    def _faulty(self, run: Run, box: Box, node: Target) -> Finding:
+        """The loss of a box whose hardware is faulty, if its run wants and may have another one."""
+        replaces = run.work.spec.get("on_sick") == "replace"
+        if not replaces or not may_restart(run.work, run.attempts[:-1], Loss.HARDWARE):
+            return None
+        fault = self.context.tasks.run(partial(faulty_hardware, node))
+        return Fate(loss=Loss.HARDWARE, message=f"box {box.name!r} is faulty: {fault}") if fault else None
 
     # --- what is done about it
 
@@ -169,6 +180,9 @@ class Tender:
         """
         if isinstance(finding, Exited) or (finding is not None and finding.loss is Loss.REQUEST):
             self._upload_last(run)
+        if isinstance(finding, Fate) and finding.loss is Loss.HARDWARE and run.box is not None:
+            box = self.context.journal.box(run.box)
+            save_last(self.context, box, "hardware", f"{finding.message}; it")
         match finding:
             case None:
                 return _left(run, f"it is {run.state}")

@@ -16,7 +16,7 @@ from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap
 from gpucloud.sandbox.boxes_volumes import Mounts
 
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
-CLOCK, BOOT_ID = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id"
+CLOCK, BOOT_ID, KERNEL_LOG = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id", "dev/kmsg"
 FOLDERS = (
     "root",
     "tmp",
@@ -24,6 +24,7 @@ FOLDERS = (
     "etc/profile.d",
     "etc/systemd/system",
     "etc/ssh",
+    str(Path(KERNEL_LOG).parent),
     str(Path(CLOCK).parent),
     str(Path(BOOT_ID).parent),
 )
@@ -50,6 +51,7 @@ class Disk:
             (self.root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in ("etc/environment", "etc/fstab"):
             (self.root / name).touch()
+        (self.root / KERNEL_LOG).write_bytes(b"")
         (self.root / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
     def write_files(self, config: CloudConfig) -> None:

@@ -370,6 +370,16 @@ class Spec:
             "With idle: jobs whose GPUs are used less than this count as idle, such as 30.",
         )
     )
+    on_sick: str = field(
+        metadata=_declared(
+            read.on_sick,
+            Flag(BOX, "ACTION"),
+            {"enum": list(read.ON_SICK)},
+            "When the guard of a detached run's box reports faulty hardware: keep it, or replace it as one "
+            "of the restarts. Default: keep.",
+            default="keep",
+        )
+    )
     setup: str | None = field(
         metadata=_declared(
             read.text,

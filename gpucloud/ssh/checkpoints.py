@@ -144,14 +144,19 @@ def upload(target: Target) -> Checkpoint:
     return _checkpoint(_asked(target, "upload"))
 
 
-def save(target: Target, timeout_s: float) -> None:
+def save(target: Target, reason: str, timeout_s: float) -> None:
     """Has a box save and upload what it has, as its guard does before it ends the box.
+
+    Args:
+        target: the node.
+        reason: why the box ends, in a word, for the user's command.
+        timeout_s: how long that may take.
 
     Raises:
         CheckpointFailedError: the last upload failed.
         ConnectionFailedError: the box could not be reached, or the time was over.
     """
-    told = ("GPUCLOUD_END_REASON=deserted", f"GPUCLOUD_SECONDS_LEFT={timeout_s:.0f}")
+    told = (f"GPUCLOUD_END_REASON={reason}", f"GPUCLOUD_SECONDS_LEFT={timeout_s:.0f}")
     argv = ["env", *told, "bash", CHECKPOINT]
     done = run(target, argv, timeout_s=timeout_s, most_bytes=MOST_BYTES, only_end=True)
     if done.code:

@@ -34,6 +34,18 @@ def guard_status(target: Target) -> Mapping[str, Any] | None:
     )
 
 
+def faulty_hardware(target: Target) -> str | None:
+    """What the guard reports of faulty hardware: an error that a reset has to clear, or a GPU that is gone.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    health: Mapping[str, str] = (guard_status(target) or {}).get("health", {})
+    found = [f"Xid {health['hardware']}"] if "hardware" in health else []
+    found += [f"GPUs: {health['gpus']}"] if "gpus" in health else []
+    return "; ".join(found) or None
+
+
 def move_end(target: Target, deadline: datetime | None, *, left_s: float | None) -> None:
     """Sets the guard's deadline, by the clock and by uptime; ``None`` is no deadline.
 

@@ -505,10 +505,13 @@ def test_a_gpu_that_fell_off_the_bus_is_told(box: GuardedBox) -> None:
     box.write("told/gpus", "0, 0, 0\n")
     with (box.root / "dev/kmsg").open("a") as log:
         log.write("4,1,2,-;NVRM: Xid (PCI:0000:00:1e): 79, pid=7, GPU has fallen off the bus.\n")
+        log.write("4,1,3,-;NVRM: Xid (PCI:0000:00:1e): 45, pid=7, Preemptive Channel Removal\n")
     box.minutes(1)
     box.shows(lambda: box.status["health"].get("gpus"))
     assert box.status["health"]["gpus"] == "1 of 2 answer"
-    assert box.status["health"]["xid"] == "79, pid=7, GPU has fallen off the bus."
+    box.shows(lambda: box.status["health"].get("xid"))
+    assert box.status["health"]["hardware"] == "79, pid=7, GPU has fallen off the bus."
+    assert box.status["health"]["xid"] == "45, pid=7, Preemptive Channel Removal"
     assert not box.powered_off
 
 

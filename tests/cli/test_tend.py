@@ -189,6 +189,56 @@ def test_a_detached_run_goes_on_with_its_checkpoints_and_has_its_lease_from_whoe
     assert cli.billed() == []
 
 
+def test_a_box_with_faulty_hardware_is_replaced_if_its_run_wants_that(cli: Shell) -> None:
+    """Not for an error of a program; and what it has done until then goes along."""
+    s3 = client(cli.endpoint, "s3")
+    s3.create_bucket(Bucket="lab")
+    kept = ("--checkpoint-dir", "kept", "--checkpoint-to", "s3://lab/team")
+    hook = ("--checkpoint", 'echo "$GPUCLOUD_END_REASON" >>kept/one')
+    script = 'if [ -e kept/one ]; then cat kept/one >"$1"; else echo begun >kept/one; sleep 600; fi'
+    result = cli.home / "result"
+    begun = cli(*DETACH, "--on-sick", "replace", *kept, *hook, "--", "sh", "-c", script, "sh", str(result))
+    assert begun.code == 0, begun.err
+    [machine] = cli.billed()
+    root = cli.endpoint.folder / "boxes" / str(machine["id"]) / "root"
+    until((root / "home/gpucloud/kept/one").exists, "the command")
+
+    def logged(text: str, health: str) -> None:
+        with (root / "dev/kmsg").open("a") as log:
+            log.write(f"4,1,2,-;NVRM: Xid (PCI:0000:00:1e): {text}\n")
+        status = root / "run/gpucloud/guard.json"
+        until(lambda: health in json.loads(status.read_text())["health"], "the guard to see it")
+
+    logged("31, pid=7, name=python, Ch 00000008, MMU Fault", "xid")
+    assert tended(cli) == ("left", "it is running")
+    logged("79, pid=7, GPU has fallen off the bus.", "hardware")
+    assert tended(cli)[0] == "restarted"
+    [lost, _] = the_run(cli)["attempts"]
+    assert lost["loss"] == "hardware"
+    assert "is faulty: Xid 79, pid=7, GPU has fallen off the bus." in lost["message"]
+    until(lambda: tended(cli)[0] == "ended", "the command to end")
+    assert result.read_text() == "begun\nhardware\n"
+    assert most_at_once(cli.sandbox.ledger()) == 1
+    assert cli.billed() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (("launch", "--gpu", "T4", "--yes"), "tend looks after"),
+        (("run", "--gpu", "T4", "--restarts", "3", "--", "true"), "tend looks after"),
+        (("run", "--detach", "--gpu", "T4", "--", "true"), "needs restarts"),
+    ],
+)
+def test_a_replacement_that_nobody_would_make_is_refused(
+    cli: Shell, line: tuple[str, ...], words: str
+) -> None:
+    refused = cli(line[0], "--on-sick", "replace", *line[1:])
+    assert refused.code in {2, 125}
+    assert words in refused.err
+    assert not cli.sandbox.ledger()
+
+
 def has(s3: Any, key: str) -> bool:
     """Whether the bucket has an object."""
     found = s3.list_objects_v2(Bucket="lab", Prefix=key).get("Contents", ())

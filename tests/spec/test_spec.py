@@ -44,6 +44,7 @@ nodes: 2
 count: 3
 spread: region
 disk: 500
+on_sick: replace
 image: cuda-12.4
 ttl: 1h30m
 idle: 30m

@@ -91,6 +91,17 @@ def read_xids(text: str) -> list[str]:
     return [rest.partition(": ")[2].strip()[:200] for _, found, rest in marked if found]
 
 
+# The Xids after which NVIDIA has the GPU reset or the machine restarted at once, and 48, an uncorrected
+# memory error. Source: "Analyzing Xid Errors with the Xid Catalog" (Ampere and newer), immediate actions
+# RESET_GPU and RESTART_BM, as NVIDIA's NVSentinel lists them in xiderrorsmapping.csv (2025).
+HARDWARE = frozenset((46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 160, 162))
+
+
+def is_hardware(xid: str) -> bool:
+    """Whether an error of the driver is the hardware's, and not that of a program."""
+    return _number(xid.partition(",")[0]) in HARDWARE
+
+
 def read_cpu_seconds(text: str) -> float:
     """The time on processors out of a control group's ``cpu.stat``."""
     for line in text.splitlines():

@@ -26,6 +26,7 @@ from .machine import (
 )
 from .rules import (
     NEVER,
+    is_hardware,
     notice_time,
     read_cpu_seconds,
     read_gpus,
@@ -157,7 +158,7 @@ class Guard:
         if self.settings.get("spot") and self.taken_back_at is None:
             self._look_for_notice(wall, up)
         for xid in read_xids(self.kernel_log.new()):
-            self._sick("xid", xid)
+            self._sick("hardware" if is_hardware(xid) else "xid", xid)
         self.activity.look(up)
         if up - self.minute_at >= MINUTE_S:
             self.minute_at = up

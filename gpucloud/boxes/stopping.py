@@ -20,7 +20,7 @@ from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import HANDED_OVER, BoxState, Owed
 from gpucloud.journal.records import Box
-from gpucloud.resources import Machine, State
+from gpucloud.resources import Machine, State, short_id
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.ssh.client import Target, disconnect
@@ -185,7 +185,7 @@ def _ask(context: Context, box: Box, cloud: Cloud) -> None:
     """Requests the stop; a timer that would delete the stopped machine is moved before."""
     if cloud.timer_deletes:
         move_cloud_end(context, box, keep_end(context, box))
-    context.tell("stop", f"stopping {box.machine(0).id}")
+    context.tell("stop", f"stopping {short_id(box.machine(0).id)}")
     context.tasks.run(partial(cloud.stop, box.machine(0)), CALL_TIMEOUT_S)
 
 

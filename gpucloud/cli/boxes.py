@@ -180,7 +180,8 @@ def state_text(box: Box) -> str:
         stopped = [node for node in box.nodes if node.state == State.STOPPED]
         gone = sum(node.state == State.GONE for node in box.nodes)
         if box.ended_by:
-            remarks = [ENDED[box.ended_by]]
+            said_by_state = box.state is BoxState.INTERRUPTED and box.ended_by == "cloud"
+            remarks = [] if said_by_state else [ENDED[box.ended_by]]
         elif gone:
             remarks.append(f"{gone} of {len(box.nodes)} nodes gone")
         if any(node.billed for node in stopped):

@@ -34,10 +34,11 @@ def show_rows(app: App, figures: Iterable[Figure]) -> set[str]:
     """Some figures with their formulas and rows; returns the ids of the sources."""
     used: set[str] = set()
     for figure in figures:
-        app.output.line(f"  {figure.part:<17}{figure_text(figure):>12}  {figure.formula}")
+        head = f"  {figure.part:<17}{figure_text(figure):>12}  "
+        app.output.sentence(f"{head}{figure.formula}", indent=len(head) - 2)
         for row in figure.rows:
             what = f"{row.amount.normalize():f} {row.currency}: {row.what}"
-            app.output.line(f"  {'':<31}{what}; {row.as_of or 'no date'}, {row.source}")
+            app.output.sentence(f"{'':<{len(head)}}{what}; {row.as_of or 'no date'}, {row.source}", indent=2)
             used.add(row.source)
     return used
 
@@ -48,7 +49,7 @@ def show_sources(app: App, market: Market, used: Iterable[str]) -> None:
     for name in sorted(used):
         source = market.sources.get(name)
         if source is not None:
-            app.output.line(f"{name}: {source.repository} {source.path} ({source.licence})")
+            app.output.sentence(f"{name}: {source.repository} {source.path} ({source.licence})", indent=2)
 
 
 def figure_text(figure: Figure) -> str:

@@ -56,14 +56,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "volume": ("volume list", "volume create data --size 500 --near A100:8"),
     "volume create": (
         "volume create data --size 500 --near A100:8",
-        "volume create data --size 100 --cloud aws --region us-east-1 --keep 90d --yes",
+        "volume create data --size 1TB --region us-east-1 --keep 90d --yes",
     ),
     "volume list": ("volume list", "volume list --all --json"),
     "volume show": ("volume show data", "volume show data --json"),
     "volume delete": ("volume delete data", "volume delete data --yes"),
     "run": (
         "run --gpu T4 --ttl 1h -- pytest -m gpu",
-        "run --gpu A100 --spot --restarts 5 --sync . --fetch model.pt -- python train.py",
+        "run --gpu A100 --spot --restarts 5 --fetch out -- python train.py",
     ),
     "runs": ("runs list", "runs show nightly"),
     "runs list": ("runs list", "runs list --all --sort-by=-age"),

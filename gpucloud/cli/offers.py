@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +18,7 @@ from gpucloud.errors import UsageError
 from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, relaxation_text, rule_text
 from gpucloud.spec.defaults import OF_OFFERS
 from gpucloud.spec.model import Spec
-from gpucloud_pricing import Explanation, Offer
+from gpucloud_pricing import Explanation, Offer, Refusal
 
 ROWS = 20
 """How many rows a table has by default."""
@@ -177,6 +177,24 @@ def _show_why(app: App, explanation: Explanation) -> None:
         for relaxation in explanation.relaxations:
             line(f"  {relaxation_text(relaxation)}")
     line("The refused offers with the fewest reasons:")
-    for refusal in explanation.refused[:ROWS]:
-        reasons = "; ".join(reason.text for reason in refusal.reasons)
-        line(f"  {offer_text(refusal.offer)}: {reasons}")
+    for refusals in _alike(explanation.refused):
+        first = refusals[0]
+        zones = shown.zones_text(each.offer.zone for each in refusals)
+        line(f"  {offer_text(first.offer, zones)}: {_reasons_text(first)}", indent=2)
+
+
+def _alike(refused: Iterable[Refusal]) -> list[list[Refusal]]:
+    """The first refusals, those together whose offers differ in their zones alone."""
+    groups: dict[tuple[object, ...], list[Refusal]] = {}
+    for each in refused:
+        offer = each.offer
+        key = (offer.cloud, offer.region, offer.instance_type, offer.purchase, offer.terms, offer.price_usd)
+        key = (*key, _reasons_text(each))
+        if key not in groups and len(groups) == ROWS:
+            break
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _reasons_text(refusal: Refusal) -> str:
+    return "; ".join(reason.text for reason in refusal.reasons)

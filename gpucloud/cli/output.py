@@ -139,6 +139,20 @@ class Output:
         """
         self.line(_wrapped(text, sys.stdout, indent=indent))
 
+    def fields(self, texts: Mapping[str, str | None]) -> None:
+        """Writes what is known of one thing to stdout: a line for each name, with its text.
+
+        Args:
+            texts: the text of each name; several lines are one below the other, and ``None`` is left out.
+        """
+        known = {name: text for name, text in texts.items() if text}
+        width = max(map(len, known), default=0) + 2
+        for name, text in known.items():
+            first, *others = text.rstrip().split("\n")
+            self.sentence(f"{name:<{width}}{first}", indent=width)
+            for line in others:
+                self.sentence(" " * width + line)
+
     def table(
         self,
         columns: Sequence[str],

@@ -75,10 +75,7 @@ def show(app: App, run: RunName) -> None:
         "cost_so_far": _money(found.cost_so_far),
         "failure": found.failure and f"{found.failure.message} ({found.failure.error_class})",
     }
-    width = max(map(len, texts))
-    for name, text in texts.items():
-        if text:
-            app.output.line(f"{name:<{width}}  {text}")
+    app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
     _show_attempts(app, found.attempts)
 
 

@@ -162,7 +162,7 @@ def status(app: App) -> None:
     if found["billing"]:
         columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
         rows = _billing_rows(found["billing"])
-        app.output.table(columns, rows, right=["PER HOUR"], optional=["OWNER", "BOX"])
+        app.output.table(columns, rows, right=["PER HOUR"], optional=["OWNER", "BOX", "REGION"])
     if not found["running"] and found["billing"]:
         app.output.say("The sandbox was killed or stopped by force; the next start restores what it bills.")
 

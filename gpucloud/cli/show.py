@@ -24,6 +24,8 @@ from gpucloud.resources import short_id
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
+    from gpucloud.api.box import Box
+    from gpucloud.api.documents import BoxDocument
     from gpucloud.cli.documents import ShowDocument
 
 
@@ -44,30 +46,35 @@ def show(
         app.output.document("show", answer)
         return
     texts = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
-    if (cost := cost_text(box)) is not None:
-        texts["cost_so_far"] = cost
-    if "guards" in texts:
-        texts["guards"] = "; ".join(map(guard_text, box.guards))
-    texts["state"] = state_text(box)
-    if left := left_text(box, utc_now()):
-        texts["time_left"] = left
-    if "per_hour" in texts:
-        texts["per_hour"] = f"{per_hour_text(box) or 'unknown'} ({_parts_text(document['per_hour'])})"
-    if box.state is BoxState.READY or (box.setup_error and not box.is_over):
-        texts["ssh"] = f"gpucloud ssh {box.name}"
-    width = max(map(len, texts))
-    for key in dict.fromkeys((*FIRST, *texts)):
-        if key in texts:
-            first, *others = texts[key].rstrip().split("\n")
-            app.output.sentence(f"{key.replace('_', ' '):<{width}} {first}", indent=width + 1)
-            for line in others:
-                app.output.sentence(" " * (width + 1) + line)
+    texts |= _judged_texts(box, document)
+    first = {name: texts.get(name) for name in FIRST}
+    app.output.fields({name.replace("_", " "): text for name, text in (first | texts).items()})
     if is_at_most(box):
         app.output.say(at_most_text([box.name]))
 
 
-FIRST = ("name", "state", "time_left", "per_hour", "cost_so_far", "ssh")
+FIRST = ("name", "state", "time_left", "per_hour", "cost_so_far", "ssh", "start")
 """What a user looks for first."""
+
+
+def _judged_texts(box: Box, document: BoxDocument) -> dict[str, str | None]:
+    """The fields that are shown otherwise than in the document; ``None`` for those that are not shown."""
+    now = per_hour_text(box)
+    return {
+        "state": state_text(box),
+        "time_left": left_text(box, utc_now()),
+        "per_hour": now and f"{now} ({_parts_text(document['per_hour'])})",
+        "cost_so_far": cost_text(box),
+        "ssh": f"gpucloud ssh {box.name}" if _can_be_entered(box) else None,
+        "start": f"gpucloud start {box.name}" if box.state is BoxState.STOPPED else None,
+        "overdue": "yes" if box.overdue else None,
+        "cost_at_least": _text("cost_at_least", document["cost_at_least"]) if is_at_most(box) else None,
+        "guards": "\n".join(map(guard_text, box.guards)) or None,
+    }
+
+
+def _can_be_entered(box: Box) -> bool:
+    return box.state is BoxState.READY or (bool(box.setup_error) and not box.is_over)
 
 
 def _text(key: str, value: Any) -> str:

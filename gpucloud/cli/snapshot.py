@@ -94,19 +94,19 @@ def show(app: App, name: Name) -> None:
     if app.output.json:
         return
     cost = per_day_text(snapshot.most_per_hour)
-    for label, text in (
-        ("Name", snapshot.name),
-        ("State", state_text(snapshot)),
-        ("Volume", snapshot.of),
-        ("Size", f"at most {snapshot.size_gib} GiB"),
-        ("Where", place_text(snapshot.cloud, snapshot.region)),
-        ("Costs", f"at most {cost} per day" if cost else "an unknown price per day"),
-        ("So far", (so_far := money_text(snapshot.most_so_far)) and f"at most {so_far}"),
-        ("Made at", rfc3339(snapshot.created_at)),
-        ("Deleted at", None if snapshot.is_over else end_text(snapshot.expires_at)),
-    ):
-        if text:
-            app.output.line(f"{label:<10}  {text}")
+    app.output.fields(
+        {
+            "name": snapshot.name,
+            "state": state_text(snapshot),
+            "volume": snapshot.of,
+            "size": f"at most {snapshot.size_gib} GiB",
+            "where": place_text(snapshot.cloud, snapshot.region),
+            "costs": f"at most {cost} per day" if cost else "an unknown price per day",
+            "cost so far": (so_far := money_text(snapshot.most_so_far)) and f"at most {so_far}",
+            "created at": rfc3339(snapshot.created_at),
+            "deleted at": None if snapshot.is_over else end_text(snapshot.expires_at),
+        }
+    )
 
 
 def restore(
@@ -176,7 +176,7 @@ def show_snapshots(output: Output, snapshots: Sequence[Snapshot]) -> None:
         "NAME": [snapshot.name for snapshot in snapshots],
         "STATE": [state_text(snapshot) for snapshot in snapshots],
         "OF": [snapshot.of for snapshot in snapshots],
-        "GIB": [snapshot.size_gib and f"≤{snapshot.size_gib}" for snapshot in snapshots],
+        "GIB": [snapshot.size_gib and f"≤ {snapshot.size_gib}" for snapshot in snapshots],
         "WHERE": [place_text(snapshot.cloud, snapshot.region) for snapshot in snapshots],
         "PER DAY": [
             None if snapshot.is_over else _limit(per_day_text(snapshot.most_per_hour))
@@ -204,7 +204,7 @@ def state_text(snapshot: Snapshot) -> str:
 
 
 def _limit(text: str | None) -> str | None:
-    return text and f"≤{text}"
+    return text and f"≤ {text}"
 
 
 def _answer(app: App, snapshot: Snapshot) -> None:

@@ -160,12 +160,12 @@ def _show(app: App, spent: Spend) -> None:
         offer = box.offer
         bought = offer.instance_type if offer else None if box.kind is Kind.BOX else str(box.kind)
         paid = paid_cell(offer.purchase if offer else "?") if box.kind is Kind.BOX else None
-        table.append((box.name, *times, where, bought, paid, *parts))
-    names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", *(part.upper() for part in shown))
+        table.append((box.name, *times, where, bought, paid, _box_text(found), *parts))
+    headings = [part.upper() for part in shown]
+    names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", "COST", *headings)
     columns: dict[str, Sequence[object]] = dict(zip(names, zip(*table, strict=True), strict=True))
-    show_table(
-        app.output, columns, right=("FOR", *names[-len(shown) :]), optional=("PAID AS", "TYPE", "FROM")
-    )
+    right = ("FOR", "COST", *headings)
+    show_table(app.output, columns, right=right, optional=("PAID AS", "TYPE", "FROM", *reversed(headings)))
     _say_total(app, spent)
 
 
@@ -216,6 +216,15 @@ def _part_text(found: Sequence[Charge], part: str) -> str | None:
         return "?"
     total = format_money(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)
     return _limit_mark(of_part) + total
+
+
+def _box_text(found: Sequence[Charge]) -> str:
+    """What a box has cost in all; with the marks of :func:`_cost_text`."""
+    known = sum((charge.amount for charge in found if charge.amount is not None), Decimal(0))
+    if all(charge.amount is None for charge in found):
+        return "?"
+    unknown = any(charge.amount is None for charge in found)
+    return ("≥ " if unknown else _limit_mark(found)) + format_money(known, found[0].currency)
 
 
 def _limit_mark(found: Sequence[Charge]) -> str:

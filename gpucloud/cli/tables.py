@@ -175,7 +175,7 @@ def sorted_rows(texts: Sequence[str], *, down: bool) -> list[int]:
 
 _UNKNOWN = ("", "-", "?", "unknown")
 _AMOUNT = re.compile(
-    r"(?:≥ )?(?P<currency>\$|[A-Z]{3} )?(?P<number>[+-]?[0-9][0-9,]*(?:\.[0-9]+)?)(?: ?%| h/mo)?"
+    r"(?:[≥≤] )?(?P<currency>\$|[A-Z]{3} )?(?P<number>[+-]?[0-9][0-9,]*(?:\.[0-9]+)?)(?: ?%| h/mo)?"
 )
 _DURATION = re.compile(r"(?=.)(-?)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SECONDS = (86_400, 3_600, 60, 1)

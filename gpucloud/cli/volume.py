@@ -106,18 +106,18 @@ def show(app: App, name: Name) -> None:
     answer(app, volume)
     if app.output.json:
         return
-    for label, text in (
-        ("Name", volume.name),
-        ("State", state_text(volume)),
-        ("Size", f"{volume.size_gib} GiB"),
-        ("Where", where_text(volume)),
-        ("Costs", f"{per_day_text(volume.per_hour) or 'an unknown price'} per day"),
-        ("So far", money_text(volume.cost_so_far)),
-        ("Last used", rfc3339(volume.used_at) if volume.used_at else "never"),
-        ("Deleted at", None if volume.is_over else end_text(volume.expires_at)),
-    ):
-        if text:
-            app.output.line(f"{label:<10}  {text}")
+    app.output.fields(
+        {
+            "name": volume.name,
+            "state": state_text(volume),
+            "size": f"{volume.size_gib} GiB",
+            "where": where_text(volume),
+            "costs": f"{per_day_text(volume.per_hour) or 'an unknown price'} per day",
+            "cost so far": money_text(volume.cost_so_far),
+            "last used": rfc3339(volume.used_at) if volume.used_at else "never",
+            "deleted at": None if volume.is_over else end_text(volume.expires_at),
+        }
+    )
 
 
 def delete(app: App, name: Name, yes: Yes = False) -> None:

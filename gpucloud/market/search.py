@@ -227,9 +227,9 @@ def rule_text(rule: str) -> str:
     return _REFUSED_BY.get(rule, flag_of(rule))
 
 
-def offer_text(offer: Offer) -> str:
-    """An offer in one line."""
-    where = " ".join(part for part in (offer.cloud, offer.region, offer.zone) if part)
+def offer_text(offer: Offer, zones: str | None = None) -> str:
+    """An offer in one line; with the zones of several that differ in nothing else, if they are given."""
+    where = " ".join(part for part in (offer.cloud, offer.region, zones or offer.zone) if part)
     price = "unknown" if offer.price_usd is None else format_money(offer.price_usd)
     return f"{price}/h {where} {offer.instance_type} {paid_text(offer)}"
 

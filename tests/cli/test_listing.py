@@ -71,6 +71,8 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("offers", "--gpu", "T4", "--include-hidden"),
     ("cost", "--gpu", "A100:8", "--hours", "72"),
     ("cost", "--gpu", "T4"),
+    ("cost", "--gpu", "T4", "--cloud", "aws", "--explain"),
+    ("offers", "--gpu", "A100:8", "--region", "eu", "--why"),
     ("images", "--gpu", "A100:8"),
     ("prices", "show"),
     ("equivalents", "A100:8", "H100:4"),
@@ -196,6 +198,9 @@ def test_a_list_has_five_other_forms(cli: Shell) -> None:
     assert shown[2].startswith("time left"), shown[2]
     assert "(compute $" in shown[3]
     assert shown[5].split() == ["ssh", "gpucloud", "ssh", "a"]
+    assert not {"overdue", "cost at least"} & {line[:13].rstrip() for line in shown}, "what is usual"
+    cli("down", "a", "--yes")
+    assert "per hour" not in cli("show", "a").out, "it costs nothing any more"
     wide = cli("list", "-o", "wide").out
     assert "PAID AS" in wide
     assert wide.splitlines()[1].startswith("b ")
@@ -234,6 +239,7 @@ def test_forms_that_contradict_are_refused(cli: Shell) -> None:
         (["2h30m", "45s", "1d", "-5m"], ["-5m", "45s", "2h30m", "1d"]),
         (["us-east-10", "us-east-2", "-"], ["us-east-2", "us-east-10", "-"]),
         (["CNY 7.5000", "$9.00"], ["$9.00", "CNY 7.5000"]),
+        (["≤ $10.00", "≤ $9.00"], ["≤ $9.00", "≤ $10.00"]),
     ],
 )
 def test_cells_sort_by_what_they_mean(texts: list[str], order: list[str]) -> None:

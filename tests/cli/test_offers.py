@@ -99,6 +99,10 @@ def test_why_shows_what_was_turned_down_and_by_which_demand(run: Run) -> None:
     assert code == 0
     assert "by --region" in out
     assert "without --max-price:" in out
+    refused = out.split("The refused offers with the fewest reasons:\n")[1].splitlines()
+    assert any("euc1-az1,2" in line for line in refused)
+    without_zones = [re.sub(r"[a-z0-9]+-az[0-9,]+ ", "", line) for line in refused]
+    assert len(set(without_zones)) == len(without_zones) > 1, "zones that differ in nothing else are one line"
     _, out, _ = run(*line, "--why", "--json", "--limit", "5")
     document = json.loads(out)
     assert len(document["turned_down"]) == 5

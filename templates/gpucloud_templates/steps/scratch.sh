@@ -20,7 +20,7 @@ make() {
   [ "$disk" ] && mkfs.ext4 -qF -m0 -E nodiscard -L gpucloud-scratch "$disk" && mount "$disk" $at
 }
 install -dm1777 $at
-mountpoint -q $at || reuse /opt/dlami/nvme || mount -L gpucloud-scratch $at || make || reuse /mnt || exit 0
+mountpoint -q $at || reuse /opt/dlami/nvme || mount -L gpucloud-scratch $at 2>/dev/null || make || reuse /mnt || exit 0
 chmod 1777 $at
 [ -e $profile ] || for each in GPUCLOUD_SCRATCH= PIP_CACHE_DIR=/pip HF_HOME=/huggingface RCLONE_CACHE_DIR=/rclone; do
   echo "${each%%=*}=$at${each#*=}"

@@ -870,7 +870,8 @@ class Client:
         """Launches a box like this one in another place, and copies files to it; the old one stays as it is.
 
         The new box has the spec of the old one, what is left of its time and its budget, and its variables.
-        The command of ``run`` is not started again.
+        The command of ``run`` is not started again. Volumes come along as new ones, at the same paths; the
+        old ones stay.
 
         Args:
             name: name or id of the old box.
@@ -887,7 +888,7 @@ class Client:
             NotCopiedError, ConnectionFailedError: the files could not be copied; the new box is deleted.
             NoOfferError, PriceError, CloudError, OwedError: as :meth:`launch`.
         """
-        from gpucloud.api.moving import HOME, Mover
+        from gpucloud.api.moving import WHOLE, Mover
 
         with self._session.operation() as context:
             mover = Mover(
@@ -895,7 +896,7 @@ class Client:
                 catalog=self.catalog,
                 billing_of=self.billing_of,
                 to=to,
-                paths=tuple(paths) or HOME,
+                paths=tuple(paths) or WHOLE,
                 max_price=max_price,
                 confirm=confirm,
             )

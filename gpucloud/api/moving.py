@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from itertools import count
 
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.carrying import Carriage
 from gpucloud.boxes.extend import check_movable
 from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.boxes.saving import save_work
 from gpucloud.costs.resource_prices import transfer_price
@@ -24,11 +24,13 @@ from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.facts import Place
 from gpucloud.journal.records import Box
 from gpucloud.market.catalog import Catalog
+from gpucloud.planning.volume_move import FreeNames, VolumeMove, volume_moves
+from gpucloud.planning.volume_plan import VolumePlan
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.between import copy_between, size_of
-from gpucloud.ssh.client import Target, forget, run
+from gpucloud.ssh.between import SIZE_TIMEOUT_S, copy_between, size_of
+from gpucloud.ssh.client import Target, run
 from gpucloud.ssh.environment import ENVIRONMENT, variables_in
 from gpucloud.ssh.keys import find_program, key_folder
 from gpucloud_pricing import Market
@@ -37,8 +39,25 @@ from gpucloud_pricing.values import Money
 
 PLACES = ("clouds", "regions", "zones")
 GIB = Decimal(1 << 30)
-HOME = (".",)
-"""The paths that are copied by default: the home folder."""
+WHOLE = (".",)
+"""The paths that are copied by default: all of the home folder, or of a volume."""
+COPY_TIMEOUT_S = math.inf
+"""How long the copy of files may take: a signal ends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A volume that comes along, at the first attempt of the plan.
+
+    Attributes:
+        move: the volume, and its new name.
+        plan: the new volume.
+        gib: the size of the files that are copied; ``None`` if it is filled from a snapshot instead.
+    """
+
+    move: VolumeMove
+    plan: VolumePlan
+    gib: Decimal | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +68,9 @@ class Move:
         box: the box that is moved.
         name: the name of the new box.
         purchase: the new box.
-        gib: how much is copied.
+        gib: how much is copied from box to box.
         transfer: what the data costs on its way to the first attempt of the plan; ``None`` if unknown.
+        volumes: those that come along.
     """
 
     box: Box
@@ -58,6 +78,7 @@ class Move:
     purchase: Proposal
     gib: Decimal
     transfer: Money | None
+    volumes: tuple[Taken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,40 +119,84 @@ class Mover:
             [source] = self._targets(old)
             reach(self.context, old, source)
             market = self.catalog.market
+            names = FreeNames.of(self.context.journal, self.context.owner)
             spec = spec_elsewhere(self._left(old, market), self.to, market)
-            spec = spec.replaced(name=self._free_name(old.name), max_price=self.max_price or spec.max_price)
+            spec = spec.replaced(
+                name=names.after(old.name), max_price=self.max_price or spec.max_price, volumes=()
+            )
             refuse_impossible(spec)
-            gib = Decimal(self.context.tasks.run(partial(size_of, source, self.paths))) / GIB
-            ask = None if self.confirm is None else partial(self._confirmed, self.confirm, old, spec, gib)
-            wanted = Wanted(spec=spec, environment=self._environment(spec, source))
-            new = Buyer(self.context, self.catalog, wanted, confirm=ask).buy()
-            return self._filled(old, source, new)
+            moves = volume_moves(self.context.journal, market, old, names)
+            gib = self._gib(source, self.paths)
+            ask = None
+            if self.confirm is not None:
+                ask = partial(
+                    self._confirmed, self.confirm, old=old, source=source, spec=spec, gib=gib, moves=moves
+                )
+            wanted = Wanted(spec=spec, environment=self._environment(spec, source), attended=True)
+            deal, echo = Buyer(self.context, self.catalog, wanted, confirm=ask).agree()
+            return Carriage(
+                context=self.context,
+                market=market,
+                deal=deal,
+                wanted=wanted,
+                echo=echo,
+                old=old,
+                moves=moves,
+                fill=partial(self._fill, old, source, moves),
+            ).carry()
 
-    def _filled(self, old: Box, source: Target, new: Box) -> Box:
-        """Copies the files to the new box, which is deleted if that fails."""
-        context = self.context
-        try:
-            save_work(context, old, source)
-            context.tell("copy", f"copying files of {old.name} to {new.name}")
-            [destination] = self._targets(new)
-            context.tasks.run(partial(copy_between, source, destination, self.paths))
-        except BaseException as error:
-            abandon(context, new, error)
-            assert context.state is not None  # noqa: S101  (who buys has a state folder)
-            forget(key_folder(context.state, new.id), new.id)
-            raise
-        context.journal.release(new)
-        return context.journal.box(new.id)
+    def _fill(self, old: Box, source: Target, moves: Sequence[VolumeMove], new: Box) -> None:
+        """Copies the files to the new box: those of its home folder, and of volumes that were made blank."""
+        context, place = self.context, new.place
+        assert place is not None  # noqa: S101  (it has a machine)
+        [destination] = self._targets(new)
+        save_work(context, old, source)
+        context.tell("copy", f"copying files of {old.name} to {new.name}")
+        context.tasks.run(partial(copy_between, source, destination, self.paths), COPY_TIMEOUT_S)
+        for move in moves:
+            if not move.is_near(place.cloud, place.region):
+                context.tell("copy", f"copying files of {move.volume.name} to {move.name}")
+                copy = partial(copy_between, source, destination, WHOLE, volume=move.path)
+                context.tasks.run(copy, COPY_TIMEOUT_S)
+
+    def _gib(self, source: Target, paths: Sequence[str], volume: str | None = None) -> Decimal:
+        size = partial(size_of, source, paths, volume=volume)
+        return Decimal(self.context.tasks.run(size, SIZE_TIMEOUT_S)) / GIB
 
     def _confirmed(
-        self, confirm: Callable[[Move], bool], old: Box, spec: Spec, gib: Decimal, purchase: Proposal
+        self,
+        confirm: Callable[[Move], bool],
+        purchase: Proposal,
+        *,
+        old: Box,
+        source: Target,
+        spec: Spec,
+        gib: Decimal,
+        moves: Sequence[VolumeMove],
     ) -> bool:
         first, place = purchase.plan.attempts[0], old.place
         assert place is not None  # noqa: S101  (it has a machine)
         assert spec.name is not None  # noqa: S101  (the new box has a name of its own)
+        market = self.catalog.market
+        volumes: list[Taken] = []
+        for move in moves:
+            copied = None
+            if not move.is_near(first.cloud, first.region):
+                copied = self._gib(source, WHOLE, move.path)
+                gib += copied
+            plan = move.beside(self.context, market, first, None)
+            volumes.append(Taken(move=move, plan=plan, gib=copied))
         target = Place(cloud=first.cloud, account=place.account, region=first.region, zone=first.zone or None)
-        transfer = transfer_of(self.catalog.market, place, target, gib)
-        return confirm(Move(box=old, name=spec.name, purchase=purchase, gib=gib, transfer=transfer))
+        return confirm(
+            Move(
+                box=old,
+                name=spec.name,
+                purchase=purchase,
+                gib=gib,
+                transfer=transfer_of(market, place, target, gib),
+                volumes=tuple(volumes),
+            )
+        )
 
     def _environment(self, spec: Spec, source: Target) -> Mapping[str, str]:
         """The variables of the launch, from the old box: nothing else has their values."""
@@ -161,10 +226,6 @@ class Mover:
                 hint=f"copy its files: gpucloud sync {old.name}: .",
             )
         return spec.replaced(budget=spec.budget - spent)
-
-    def _free_name(self, name: str) -> str:
-        taken = {box.name for box in self.context.journal.boxes(owner=self.context.owner)}
-        return next(new for number in count(2) if (new := f"{name}-{number}") not in taken)
 
     def _targets(self, box: Box) -> list[Target]:
         assert self.context.state is not None  # noqa: S101  (the keys are there)

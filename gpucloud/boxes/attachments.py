@@ -106,15 +106,22 @@ def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> l
     return found
 
 
-def free_unused(context: Context) -> None:
-    """Notes which volumes no living box holds any more: each is kept from the end of its box on."""
+def free_unused(context: Context) -> bool:
+    """Notes which volumes no living box holds any more: each is kept from the end of its box on.
+
+    Returns:
+        Whether there were any.
+    """
     held = [each for each in _volumes(context) if each.is_in_use and each.state is BoxState.READY]
     holders = {box.id: box for box in context.journal.known({known(each).holder for each in held})}
+    found = False
     for volume in held:
         holder = holders.get(known(volume).holder)
         if holder is None or holder.state in OVER:
             ended_at = holder.ended_at if holder else None
             _free(context, volume, ended_at or context.clock())
+            found = True
+    return found
 
 
 def _free(context: Context, volume: Box, used_at: datetime) -> None:

@@ -195,12 +195,14 @@ def replace_machines(
 def abandon(
     context: Context,
     box: Box,
-    cause: BaseException,
+    cause: BaseException | None,
     attempts: list[dict[str, Any]] | None = None,
     *,
     ends_as: BoxState = BoxState.FAILED,
 ) -> None:
     """Deletes what was created before a failure; leaves a box that was taken over to its new holder.
+
+    Without a ``cause`` nothing has failed: it has served its purpose.
 
     Raises:
         OwedError: the deletion cannot be confirmed.
@@ -219,7 +221,7 @@ def abandon(
                 end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
         except OwedError as owed:
             owed.attempts = attempts or []
-            owed.message = f"{cause}; {owed.message}"
+            owed.message = owed.message if cause is None else f"{cause}; {owed.message}"
             raise owed from cause
         finally:
             context.journal.release(box)

@@ -29,13 +29,16 @@ POLL_S = 5.0
 DAY = timedelta(days=1)
 
 
-def create_snapshot(context: Context, plan: SnapshotPlan, holder: Box | None) -> Box:
+def create_snapshot(
+    context: Context, plan: SnapshotPlan, holder: Box | None, *, attended: bool = False
+) -> Box:
     """Creates a snapshot of a volume as it is now, and leaves nothing behind if that fails.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         plan: the snapshot.
         holder: the box that the volume is attached to: what it has not written yet is written before.
+        attended: whether it ends with this process, which still holds it afterwards.
 
     Raises: as :func:`gpucloud.boxes.stored.buy`; and ConnectionFailedError, if the holder does not answer.
     """
@@ -60,6 +63,7 @@ def create_snapshot(context: Context, plan: SnapshotPlan, holder: Box | None) ->
         facts=Facts(
             wanted=Wanted(spec={}, disk_gib=plan.size_gib),
             listed=plan.listed,
+            attended=attended,
             snapshot=Snapshot(
                 of=plan.volume.name,
                 zone=plan.volume.place.zone if plan.volume.place else None,

@@ -102,6 +102,8 @@ def buy(
 ) -> Box:
     """Buys what an order names, and leaves nothing behind if that fails.
 
+    What is ``attended`` by its facts ends with this process, which still holds it afterwards.
+
     Args:
         context: clouds, journal, clock and progress of this call.
         cloud: the cloud.
@@ -140,7 +142,8 @@ def buy(
                 note_left(context, bought, cloud.name, order.region)
         abandon(context, bought, error)
         raise
-    context.journal.release(bought)
+    if not facts.attended:
+        context.journal.release(bought)
     return context.journal.box(bought.id)
 
 

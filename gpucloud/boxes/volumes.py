@@ -16,8 +16,10 @@ from gpucloud.resources import Request, Resource, ResourceKind, VolumeOrder
 from gpucloud.runtime.context import Context
 
 
-def create_volume(context: Context, plan: VolumePlan) -> Box:
+def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False) -> Box:
     """Creates a volume, and leaves nothing behind if that fails.
+
+    One that is ``attended`` ends with this process, which still holds it afterwards, or with its box.
 
     Raises: as :func:`gpucloud.boxes.stored.buy`.
     """
@@ -41,6 +43,7 @@ def create_volume(context: Context, plan: VolumePlan) -> Box:
         facts=Facts(
             wanted=Wanted(spec={}, disk_gib=plan.size_gib),
             listed=plan.listed,
+            attended=attended,
             volume=Volume(keep_s=plan.keep.total_seconds(), mounted=source.mounted, label=source.label),
         ),
     )

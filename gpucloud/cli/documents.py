@@ -89,10 +89,17 @@ class StartDocument(TypedDict):
 
 
 class MoveDocument(TypedDict):
-    """The new box, and the one that was moved, which is deleted unless the user kept it."""
+    """The new box, and the one that was moved, which is deleted unless the user kept it.
+
+    Attributes:
+        volumes: those of the new box.
+        old_volumes: those that the old box had; they are kept, and billed.
+    """
 
     box: BoxDocument
     old: BoxDocument
+    volumes: list[VolumeDocument]
+    old_volumes: list[VolumeDocument]
 
 
 class LaunchDocument(TypedDict):

@@ -9,7 +9,9 @@ import typer
 
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
+from gpucloud.cli.output import duration_text
 from gpucloud.cli.plan import limit_text, show_plan
+from gpucloud.cli.stored import money_text, per_day_text, place_text
 from gpucloud.costs.amounts import number
 from gpucloud.errors import UsageError
 from gpucloud_pricing import format_money
@@ -17,7 +19,8 @@ from gpucloud_pricing import format_money
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.client import Client
-    from gpucloud.api.moving import Move
+    from gpucloud.api.moving import Move, Taken
+    from gpucloud.api.volume import Volume
     from gpucloud.cli.documents import MoveDocument
     from gpucloud.cli.timeline import Timeline
 
@@ -50,8 +53,10 @@ def move(
     """Launch a box like this one in another place, copy its files there, and delete the old one.
 
     The new box has a name of its own, and the time and budget that are left. The files are those of the
-    home folder, without keys and caches; other disks are not copied. Both boxes are billed until the old one
-    is deleted. A move that fails leaves the old box as it was, and nothing new.
+    home folder, without keys and caches. Its volumes come along as new ones: within their region by a
+    snapshot, to other places file by file; the old volumes stay, and are billed until you delete them. Both
+    boxes are billed until the old one is deleted. A move that fails leaves the old box as it was, and
+    nothing new.
     """
     limit = None if max_price is None else number("--max-price", max_price)
     for path in paths or ():
@@ -63,17 +68,41 @@ def move(
         )
     with app.working() as (client, timeline):
         confirm = None if yes else partial(_confirmed, app, timeline)
+        old_volumes = volumes_of(client, client.get(name))
         box = client.move(name, to, paths=paths or (), max_price=limit, confirm=confirm)
         deleted = _old_deleted(app, client, timeline, name, box, yes=yes)
         living = client.boxes()
+        old_volumes = [client.volume(each.id) for each in old_volumes]
+        volumes = volumes_of(client, box)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
-            answer: MoveDocument = {"box": box.document(), "old": deleted.document()}
+            answer: MoveDocument = {
+                "box": box.document(),
+                "old": deleted.document(),
+                "volumes": [each.document() for each in volumes],
+                "old_volumes": [each.document() for each in old_volumes],
+            }
             app.output.document("move", answer)
     app.output.say(f"{name} has moved to {box.cloud} {box.region} as {box.name}: gpucloud ssh {box.name}")
     if not deleted.is_over:
         app.output.say(f"{name} is still billed. Delete it with: gpucloud down {name}")
+    for volume in old_volumes:
+        app.output.say(kept_text(volume))
     app.output.say(paying_text(living))
+
+
+def volumes_of(client: Client, box: Box) -> list[Volume]:
+    """The volumes that a box uses."""
+    return [each for each in client.volumes() if each.attached_to == box.name]
+
+
+def kept_text(volume: Volume) -> str:
+    """That an old volume stays, what it costs, and how it is deleted."""
+    cost = per_day_text(volume.per_hour)
+    return (
+        f"{volume.name} is kept with what was on it, and costs {cost or 'an unknown amount'} per day."
+        f" Delete it with: gpucloud volume delete {volume.name}"
+    )
 
 
 def _confirmed(app: App, timeline: Timeline, proposal: Move) -> bool:
@@ -86,10 +115,31 @@ def _confirmed(app: App, timeline: Timeline, proposal: Move) -> bool:
         f"{proposal.gib:.2f} GiB are copied; leaving {proposal.box.cloud} costs {cost}."
         f" {proposal.box.name} is billed until you delete it."
     )
+    for taken in proposal.volumes:
+        app.output.say(_volume_text(app, taken))
+        app.output.say(kept_text(app.client.volume(taken.move.volume.id)))
     limit = limit_text(proposal.purchase.limit)
     agreed = app.output.ask(f"Launch {proposal.name} at the first attempt that succeeds, {limit}?")
     timeline.resume()
     return agreed
+
+
+def _volume_text(app: App, taken: Taken) -> str:
+    """A volume that comes along: where it will be, how its data gets there, and what that costs."""
+    move, plan = taken.move, taken.plan
+    place = plan.place
+    cost = money_text(plan.per_day(app.client.billing_of(place.cloud)))
+    if taken.gib is None:
+        copy = money_text(move.copy.most_per_day)
+        limit = f"at most {copy}" if copy else "an unknown amount"
+        how = f"filled from a snapshot, which costs {limit} per day and is deleted at the end"
+    else:
+        how = f"filled file by file with {taken.gib:.2f} GiB"
+    return (
+        f"{move.volume.name} comes along to {move.path} as {plan.name}: {plan.size_gib} GiB in"
+        f" {place_text(place.cloud, place.zone or place.region)}, {how}; it costs"
+        f" {cost or 'an unknown amount'} per day, and is kept {duration_text(plan.keep)} after its last use."
+    )
 
 
 def _old_deleted(app: App, client: Client, timeline: Timeline, name: str, new: Box, *, yes: bool) -> Box:

@@ -15,6 +15,8 @@ def settle_first(context: Context) -> None:
     """Finishes what earlier commands left, within a budget of seconds; warns of the rest."""
     free_unused(context)
     troubles = settle(context)
+    if free_unused(context):  # boxes have ended just now, and with them what was only theirs
+        troubles = settle(context)
     for trouble in troubles[:MOST_TROUBLES]:
         prefix = "Still owed" if isinstance(trouble, OwedError) else "No answer"
         context.warn("settle", f"{prefix}: {trouble.message}", trouble.owed_command or trouble.hint)

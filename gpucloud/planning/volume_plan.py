@@ -83,6 +83,25 @@ def plan_volume(
     """
     check_keep(keep)
     machine = _cheapest(context, market, near)
+    return volume_beside(context, market, machine, name=name, size_gib=size_gib, keep=keep, snapshot=snapshot)
+
+
+def volume_beside(
+    context: Context,
+    market: Market,
+    machine: Candidate,
+    *,
+    name: str,
+    size_gib: int,
+    keep: timedelta,
+    snapshot: Box | None = None,
+) -> VolumePlan:
+    """The plan of a volume in the place of a machine; the other arguments are as in :func:`plan_volume`.
+
+    Raises:
+        UsageError: its cloud does not sell that size.
+        CloudError: its cloud cannot be used.
+    """
     place = _place(context, machine)
     least, most = context.clouds.usable(place.cloud).volume_sizes_gib
     if not least <= size_gib <= most:

@@ -18,6 +18,8 @@ from gpucloud.ssh.files import FLAGS, refuse_failed
 
 LEFT_OUT = (".ssh", ".cache", ".gpucloud", ".nv")
 """What a home folder has for its own machine: keys, caches, and gpucloud's files."""
+LEFT_OUT_OF_VOLUMES = ("lost+found",)
+"""What a file system keeps for its repair, and root alone may read."""
 SIZE_TIMEOUT_S = 300.0
 
 # 3 and 4 are our ssh session. rsync runs this shell with the server's command line added, and waits for its
@@ -28,15 +30,15 @@ _LONG_OPTIONS = frozenset({"--partial", "--old-compress", "--new-compress"})
 _LONGEST_LINE = 4096
 
 
-def size_of(target: Target, paths: Sequence[str]) -> int:
-    """The bytes of files and folders below the home folder of a node, without :data:`LEFT_OUT`.
+def size_of(target: Target, paths: Sequence[str], *, volume: str | None = None) -> int:
+    """The bytes of files and folders of a node, without :func:`left_out`; arguments as :func:`copy_between`.
 
     Raises:
         ConnectionFailedError: one of them does not exist or cannot be read, or the node cannot be reached.
     """
-    left_out = [f"--exclude=./{name}" for name in LEFT_OUT]
-    asked = ["du", "-sbc", *left_out, "--", *(f"./{path}" for path in paths)]
-    done = run(target, asked, timeout_s=SIZE_TIMEOUT_S)
+    excluded = [f"--exclude=./{name}" for name in left_out(volume)]
+    asked = ["du", "-sbc", *excluded, "--", *(f"./{path}" for path in paths)]
+    done = run(target, ["sh", "-c", inside(volume, f"exec {shlex.join(asked)}")], timeout_s=SIZE_TIMEOUT_S)
     if done.code:
         said = done.err.decode(errors="replace").strip().splitlines()
         raise ConnectionFailedError(
@@ -46,13 +48,26 @@ def size_of(target: Target, paths: Sequence[str]) -> int:
     return int(done.out.split()[-2])
 
 
-def copy_between(source: Target, destination: Target, paths: Sequence[str]) -> None:
-    """Copies files and folders below the home folder of one node to the same places on another.
+def left_out(volume: str | None) -> tuple[str, ...]:
+    """What is not copied of a volume, or of a home folder."""
+    return LEFT_OUT if volume is None else LEFT_OUT_OF_VOLUMES
+
+
+def inside(volume: str | None, command: str) -> str:
+    """A command of a shell that works in a volume, or in the home folder, where every session begins."""
+    return command if volume is None else f"cd {shlex.quote(volume)} && {command}"
+
+
+def copy_between(
+    source: Target, destination: Target, paths: Sequence[str], *, volume: str | None = None
+) -> None:
+    """Copies files and folders of one node to the same places on another.
 
     Args:
         source: a node of the first box.
         destination: a node of the second box.
-        paths: relative to the home folder; ``.`` is all of it. :data:`LEFT_OUT` is left out.
+        paths: relative to the home folder; ``.`` is all of it. What :func:`left_out` names is left out.
+        volume: where both boxes have a volume, to which the paths are relative then.
 
     Raises:
         NotCopiedError: a file cannot be read or written.
@@ -61,11 +76,13 @@ def copy_between(source: Target, destination: Target, paths: Sequence[str]) -> N
     connect(source)
     connect(destination)
     with tempfile.TemporaryFile() as words:
-        with _session(source, _sender(paths), words, subprocess.PIPE, subprocess.PIPE) as sender:
+        with _session(source, _sender(paths, volume), words, subprocess.PIPE, subprocess.PIPE) as sender:
             assert sender.stdin is not None  # noqa: S101  (they are pipes)
             assert sender.stdout is not None  # noqa: S101
             server = server_line(sender.stdout)
-            receiver = server and _session(destination, server, words, sender.stdout, sender.stdin)
+            receiver = server and _session(
+                destination, inside(volume, server), words, sender.stdout, sender.stdin
+            )
             sender.stdin.close()
             sender.stdout.close()
             received = receiver.wait() if receiver else 0
@@ -80,22 +97,22 @@ def _session(
     return subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=words, bufsize=0)
 
 
-def _sender(paths: Sequence[str]) -> str:
+def _sender(paths: Sequence[str], volume: str | None) -> str:
     """The command of the first box. rsync reads a quote inside of quotes doubled."""
     shell = f"sh -c '{_REMOTE_SHELL}' sh"
-    left_out = [f"--exclude=/{name}" for name in LEFT_OUT]
+    excluded = [f"--exclude=/{name}" for name in left_out(volume)]
     rsync = [
         "rsync",
         *FLAGS,
         "-qR",
-        *left_out,
+        *excluded,
         "-e",
         shell,
         "--",
         *(f"./{path}" for path in paths),
         "other:.",
     ]
-    return f"exec 3<&0 4>&1 </dev/null >/dev/null; exec {shlex.join(rsync)}"
+    return inside(volume, f"exec 3<&0 4>&1 </dev/null >/dev/null; exec {shlex.join(rsync)}")
 
 
 def server_line(out: IO[bytes]) -> str | None:

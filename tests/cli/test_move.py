@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import signal
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,10 @@ from gpucloud.spec.model import Spec
 from gpucloud.ssh.between import server_line
 from gpucloud.ssh.client import ConnectionFailedError
 from tests.builders import a_box
-from tests.shell import Shell
+from tests.cli.test_guard import CLOUDS
+from tests.cli.test_least_privilege import apply, policy
+from tests.shell import PROGRAMS, Shell
+from tests.terminal import Terminal
 
 
 def test_a_box_is_elsewhere_with_its_files_and_variables(cli: Shell) -> None:
@@ -47,6 +52,105 @@ def test_files_that_cannot_be_copied_leave_the_old_box_alone(cli: Shell) -> None
     assert cli("show", "x", "--json").box["state"] == "ready"
     missing = cli("move", "x", "--to", "azure", "--path", "nothing", "--yes", "--json")
     assert (missing.code, "nothing" in missing.error["message"]) == (1, True)
+
+
+STAGES = {
+    "aws": ("use1-az1", "use1-az2"),
+    "azure": ("eastus", "westus2"),  # its machines have no zones
+    "alibaba": ("ap-southeast-1a", "ap-southeast-1b"),
+}
+
+
+def with_a_volume(cli: Shell, cloud: str) -> Any:
+    """A box with a file on its volume, at the first stage of its cloud."""
+    at = ("--region" if cloud == "azure" else "--zone", STAGES[cloud][0])
+    line = ("volume", "create", "data", "--size", "100", "--cloud", cloud, *at, "--keep", "2d", "--yes")
+    assert cli(*line).code == 0
+    box = cli.launch("--gpu", "T4", "--ttl", "2h", "--name", "x", "--volume", "data:/data")
+    assert cli("exec", "x", "--", "sh", "-c", "mkdir '/data/a dir'; echo kept > '/data/a dir/file'").code == 0
+    return box
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_file_on_a_volume_is_on_a_volume_elsewhere(cli: Shell, cloud: str) -> None:
+    """Under the least privileges. The old volume is kept, and nothing else."""
+    apply(cli, cloud, policy(cli, cloud))
+    old = with_a_volume(cli, cloud)
+    moved = cli("move", "x", "--to", STAGES[cloud][1], "--yes", "--json")
+    assert moved.code == 0, moved.err
+    box, [new], [kept] = moved.json["box"], moved.json["volumes"], moved.json["old_volumes"]
+    assert STAGES[cloud][1] in {box["region"], box["zone"]}
+    assert (new["name"], new["region"], new["zone"]) == ("data-2", box["region"], box["zone"])
+    assert (new["size_gib"], new["keep_s"], new["attached_to"]) == (100, 172800, "x-2")
+    assert (kept["name"], kept["state"], kept["attached_to"]) == ("data", "ready", None)
+    assert "gpucloud volume delete data" in moved.err
+    assert cli("exec", "x-2", "--", "cat", "/data/a dir/file").out == "kept\n"
+    assert old["id"] not in {entry["box"] for entry in cli.sandbox.status()["billing"]}
+    for line in (("down", "x-2"), ("volume", "delete", "data"), ("volume", "delete", "data-2")):
+        assert cli(*line, "--yes").code == 0
+    assert cli.sandbox.status()["billing"] == []
+
+
+def billed(cli: Shell) -> list[tuple[str, str]]:
+    """Kind and box of what is billed, but for addresses."""
+    entries = cli.sandbox.status()["billing"]
+    return sorted((each["kind"], each["box"]) for each in entries if each["kind"] != "address")
+
+
+def test_a_volume_goes_on_to_the_next_zone_that_has_a_machine(cli: Shell) -> None:
+    """One snapshot serves all zones, and nothing is left of those that had none."""
+    with_a_volume(cli, "aws")
+    for zone in ("use1-az1", "use1-az2"):
+        cli.sandbox.stock(cloud="aws", zone=zone, count=0)
+    moved = cli("move", "x", "--to", "use1-az*", "--yes", "--json")
+    assert moved.code == 0, moved.err
+    box, [new] = moved.json["box"], moved.json["volumes"]
+    assert (box["zone"], new["zone"]) == ("use1-az4", "use1-az4")
+    assert cli("exec", "x-2", "--", "cat", "/data/a dir/file").out == "kept\n"
+    assert cli.changes_asked().count("CreateSnapshot") == 1
+    assert [each["kind"] for each in cli.sandbox.status()["billing"] if each["box"] == new["id"]] == ["disk"]
+    assert len(cli.billed("disk")) == 3
+    assert cli.billed("snapshot") == []
+
+
+def test_a_move_that_finds_no_machine_leaves_neither_volume_nor_snapshot(cli: Shell) -> None:
+    with_a_volume(cli, "alibaba")
+    before = billed(cli)
+    cli.sandbox.stock(cloud="alibaba", zone="ap-southeast-1b", count=0)
+    refused = cli("move", "x", "--to", "ap-southeast-1b", "--yes", "--json")
+    assert (refused.code, refused.error["class"], len(refused.error["attempts"]) > 0) == (5, "capacity", True)
+    assert billed(cli) == before
+    assert cli("exec", "x", "--", "cat", "/data/a dir/file").out == "kept\n"
+
+
+@pytest.mark.parametrize(
+    ("action", "stage"),
+    [("CreateSnapshot", "applied"), ("CreateVolume", "answered"), ("AttachVolume", "applied")],
+)
+def test_what_a_killed_move_made_is_deleted_by_the_next_command(
+    own_clouds: Shell, action: str, stage: str
+) -> None:
+    with_a_volume(own_clouds, "aws")
+    before = billed(own_clouds)
+    own_clouds.sandbox.fault(cloud="aws", action=action, effect="kill", stage=stage)
+    assert own_clouds("move", "x", "--to", "use1-az2", "--yes").code == -signal.SIGKILL
+    assert own_clouds("sweep", "--yes").code == 0
+    assert billed(own_clouds) == before
+
+
+def test_the_question_names_the_volumes_and_what_they_cost_and_no_leaves_nothing(cli: Shell) -> None:
+    with_a_volume(cli, "aws")
+    before, asked = billed(cli), cli.changes_asked()
+    argv = [str(PROGRAMS / "gpucloud"), "move", "x", "--to", "use1-az2"]
+    terminal = Terminal(argv, {**cli.environ, "TERM": "dumb", "COLUMNS": "200"}, cli.home)
+    shown = terminal.sees("Launch x-2 at the first attempt that succeeds")
+    assert "data comes along to /data as data-2: 100 GiB in aws use1-az2, filled from a snapshot" in shown
+    assert "costs $0.2630 per day" in shown
+    assert "gpucloud volume delete data" in shown
+    terminal.type("\x03")
+    terminal.close()
+    assert (billed(cli), cli.changes_asked()) == (before, asked)
+    assert [box["name"] for box in cli.boxes("--all")] == ["x"]
 
 
 HERE = Place(cloud="aws", region="us-east-1", zone="use1-az1")

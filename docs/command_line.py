@@ -33,7 +33,6 @@ OPTIONS: Mapping[str, str] = {
     "--sync": FILE,
     "--ssh-key": FILE,
     "--fetch": "nothing",
-    "--near": "gpu",
     "--volume": "volume",
     "--of": "volume",
 }
@@ -141,6 +140,8 @@ def _kind_of_option(command: str, option: Any) -> str | Sequence[str]:
         return _images()
     if name == "--purchase":  # the sandbox has the words of the market
         return ["on_demand", "spot"] if command.startswith("sandbox ") else list(PURCHASES)
+    if name == "--near" and command == "volume create":  # of a spec, it is a bucket
+        return "gpu"
     if name == "--run-id" and command == "spend":
         return "any-run"
     field = FIELDS.get(option.name)

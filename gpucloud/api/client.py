@@ -196,7 +196,9 @@ class Client:
         max_age: timedelta | None = None,
         include_hidden: bool = False,
     ) -> Offers:
-        """Searches the market: every offer that matches, cheapest first. Asks no cloud.
+        """Searches the market: every offer that matches, cheapest first.
+
+        Asks no cloud, except where the bucket of the spec is (``near``).
 
         Args:
             spec: the spec.
@@ -209,7 +211,7 @@ class Client:
         Raises:
             NoOfferError: nothing matches.
             PriceError: what matches costs more than the limit.
-            UsageError: a cloud, region or zone of the spec, or the sort order, does not exist.
+            UsageError: a cloud, region, zone or bucket of the spec, or the sort order, does not exist.
         """
         from gpucloud.market.search import order_named, search
 
@@ -221,6 +223,11 @@ class Client:
 
             volumes = usable_volumes(self.journal, self.owner, spec, self._session.now())
             demand = replace(demand, volumes=places_of(volumes))
+        if spec.near is not None:
+            from gpucloud.planning.object_store import place_near
+
+            with self._session.operation() as context:
+                demand = replace(demand, near=place_near(context, market, spec))
         return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
 
     def estimate(

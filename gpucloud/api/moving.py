@@ -266,7 +266,7 @@ def spec_elsewhere(spec: Spec, to: str, market: Market) -> Spec:
     Raises:
         UsageError: there is no such place.
     """
-    everywhere = spec.replaced(clouds=(), regions=(), zones=(), instance_types=())
+    everywhere = spec.replaced(clouds=(), regions=(), zones=(), near=None, instance_types=())
     near: list[str] = []
     for name in PLACES:
         placed = everywhere.replaced(**{name: (to,)})

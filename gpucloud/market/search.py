@@ -44,6 +44,7 @@ _RELAXED = {
     "region": "without --region",
     "residency": "with another --residency",
     "zone": "without --zone",
+    "near": "without --near",
     "purchase": "with any --purchase",
     "gpu": "with another --gpu",
     "instance_type": "with another --instance-type",

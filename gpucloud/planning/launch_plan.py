@@ -9,7 +9,7 @@ from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.data_sets import measured
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
-from gpucloud.planning.object_store import refuse_outside
+from gpucloud.planning.object_store import place_near, refuse_outside
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
 from gpucloud.planning.volume_choice import places_of, usable_volumes
@@ -34,11 +34,12 @@ def plan_launch(
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
-        UsageError: the spec has no GPU, a volume or a data set of it cannot be used, or its box would end
-            before it can be used.
+        UsageError: the spec has no GPU, a volume, a data set or a bucket of it cannot be used, or its box
+            would end before it can be used.
     """
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
+    near = place_near(context, market, spec)
     data = measured(context, spec, to_buy=to_buy)
     for each in data:
         refuse_outside(market, spec.residency, (each.cloud, each.place.region), "data")
@@ -49,6 +50,7 @@ def plan_launch(
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,
         volumes=places_of(volumes),
+        near=near,
         avoided=avoided,
         data=data,
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import UsageError
 from gpucloud.runtime.context import Context
+from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
+from gpucloud_pricing.demand import BucketPlace
 from gpucloud_pricing.places import admits, region_names
 
 
@@ -41,11 +45,42 @@ def refuse_outside(market: Market, residency: tuple[str, ...], place: tuple[str,
     Raises:
         UsageError: it is outside.
     """
-    region = market.regions.get(place)
-    names = region_names(region) if region else frozenset({place[1]})
-    if not admits(residency, names):
+    if not admits(residency, _names(market, place)):
         outside = f"outside of the residency {', '.join(residency)}"
         raise UsageError(
             f"{field}: the bucket is in {place[0]} {place[1]}, {outside}",
             hint="use a bucket inside of it, or another --residency",
         )
+
+
+def place_near(context: Context, market: Market, spec: Spec) -> BucketPlace | None:
+    """Where the bucket is that a spec wants its boxes near; ``None`` if it names none.
+
+    Raises:
+        UsageError: there is no such bucket, it belongs to somebody else, or the spec leaves its region out.
+        CloudError: the cloud did not answer.
+    """
+    if spec.near is None:
+        return None
+    scheme, _, address = spec.near.partition("://")
+    cloud = store_of(context, scheme, "near")
+    bucket, _ = context.tasks.run(partial(cloud.locate, address))
+    place = (cloud.name, bucket.region)
+    refuse_outside(market, spec.residency, place, "near")
+    for flag, patterns, names in (
+        ("--cloud", spec.clouds, frozenset({cloud.name})),
+        ("--region", spec.regions, _names(market, place)),
+    ):
+        if not admits(patterns, names):
+            raise UsageError(
+                f"near: {spec.near} is in {cloud.name} {bucket.region},"
+                f" which {flag} {','.join(patterns)} leaves out",
+                hint=f"omit --near, or use another {flag}",
+            )
+    return BucketPlace(url=spec.near, cloud=cloud.name, region=bucket.region)
+
+
+def _names(market: Market, place: tuple[str, str]) -> frozenset[str]:
+    """The names of the region of a bucket for patterns; one that the market does not know has no groups."""
+    region = market.regions.get(place)
+    return region_names(region) if region else frozenset({place[1]})

@@ -47,7 +47,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Demand, Purchase, VolumePlace
+from gpucloud_pricing.demand import BucketPlace, Demand, Purchase, VolumePlace
 from gpucloud_pricing.values import Offer
 
 QUOTE_TIMEOUT_S = 30.0
@@ -467,10 +467,13 @@ def wish_for(
     accept_snapshot_price: bool,
     to_buy: bool,
     volumes: tuple[tuple[VolumePlace, ...], ...] = (),
+    near: BucketPlace | None = None,
     avoided: Avoided = NOTHING_AVOIDED,
     data: tuple[DataSource, ...] = (),
 ) -> Wish:
-    """The wish of a spec; ``volumes`` are the places of its volumes, ``data`` are its data sets.
+    """The wish of a spec.
+
+    ``volumes`` are the places of its volumes, ``near`` is that of its bucket, ``data`` are its data sets.
 
     Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
@@ -478,7 +481,9 @@ def wish_for(
     if Purchase.RESERVED in spec.purchase and str(Purchase.ON_DEMAND) not in wanted:
         wanted.append(str(Purchase.ON_DEMAND))
     return Wish(
-        demand=replace(spec.demand(), purchases=tuple(wanted), max_price_usd=None, volumes=volumes),
+        demand=replace(
+            spec.demand(), purchases=tuple(wanted), max_price_usd=None, volumes=volumes, near=near
+        ),
         purchases=spec.purchase,
         max_price_usd=spec.max_price,
         nodes=spec.nodes,

@@ -287,6 +287,14 @@ class Spec:
             default=(),
         )
     )
+    near: str | None = field(
+        metadata=_declared(
+            read.store_url,
+            Flag(PLACE, "URL"),
+            {**_STRING, "examples": ["s3://bucket"]},
+            "Bucket in whose region the box is to be: {s3,oss}://BUCKET, az://ACCOUNT/CONTAINER.",
+        )
+    )
     nodes: int = field(
         metadata=_declared(
             read.whole(1, 1000, "a whole number of nodes"),

@@ -63,6 +63,15 @@ class VolumePlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketPlace:
+    """Where a bucket is, near which the machines are to be; ``url`` is for people."""
+
+    url: str
+    cloud: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """A search of the market. An empty or ``None`` field is no requirement.
 
@@ -81,6 +90,7 @@ class Demand:
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.
         residency: where anything may be at all, as ``regions``, which choose among these.
         zones: names, globs, ``!x`` to leave out.
+        near: a bucket whose region the machine must be in.
         volumes: disks to use: one of each group must be in the place of the machine.
         max_price_usd: per hour and box, compute only.
         max_age: quotes older than this are left out.
@@ -101,6 +111,7 @@ class Demand:
     regions: tuple[str, ...] = ()
     residency: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
+    near: BucketPlace | None = None
     volumes: tuple[tuple[VolumePlace, ...], ...] = ()
     max_price_usd: Decimal | None = None
     max_age: timedelta | None = None

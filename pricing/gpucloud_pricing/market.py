@@ -281,6 +281,7 @@ class Market:
             "region": not demand.regions,
             "residency": not demand.residency,
             "zone": not demand.zones,
+            "near": demand.near is None,
             "volume": not demand.volumes,
         }
         place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]

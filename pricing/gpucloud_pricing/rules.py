@@ -202,6 +202,14 @@ def zone(demand: Demand, place: Place) -> str | None:
     return f"{place.zone or 'an unknown zone'} is not among {_list(demand.zones)}"
 
 
+def near(demand: Demand, place: Place) -> str | None:
+    """The region of the bucket of the demand."""
+    bucket = demand.near
+    if bucket is None or (place.region.cloud, place.region.name) == (bucket.cloud, bucket.region):
+        return None
+    return f"not near {bucket.url}, which is in {bucket.cloud} {bucket.region}"
+
+
 def volume(demand: Demand, place: Place) -> str | None:
     """The places of the disks of the demand."""
     here = (place.region.cloud, place.region.name, place.zone)
@@ -232,6 +240,7 @@ PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
     "region": region,
     "residency": residency,
     "zone": zone,
+    "near": near,
     "volume": volume,
     "partition": partition,
     "opt_in_zone": opt_in_zone,

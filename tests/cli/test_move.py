@@ -173,8 +173,10 @@ def test_what_cannot_be_moved_is_refused(case: str) -> None:
     ("to", "field"), [("azure", "clouds"), ("us-west-2", "regions"), ("usw2-az1", "zones"), ("eu", "regions")]
 )
 def test_a_place_replaces_those_of_the_spec(to: str, field: str) -> None:
-    spec = Spec(gpu="T4", clouds=("aws",), regions=("us-east-1",), instance_types=("g4dn.xlarge",))
+    own = {"clouds": ("aws",), "regions": ("us-east-1",), "instance_types": ("g4dn.xlarge",)}
+    spec = Spec(gpu="T4", near="s3://lab", **own)
     placed = spec_elsewhere(spec, to, Catalog(None).shipped)
+    assert placed.near is None
     assert {name: getattr(placed, name) for name in ("clouds", "regions", "zones", "instance_types")} == {
         "clouds": (),
         "regions": (),

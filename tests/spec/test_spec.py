@@ -38,6 +38,7 @@ clouds: [aws]
 regions: [us-*, "!us-west-1"]
 residency: us
 zones: use1-az1
+near: s3://bucket
 max_price: 32.50
 budget: 100
 nodes: 2

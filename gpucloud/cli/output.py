@@ -218,9 +218,10 @@ class Output:
 
     def ask(self, question: str) -> bool:
         """Asks a yes-or-no question on the terminal; any other answer, or the end of input, is a no."""
-        sys.stderr.write(_wrapped(f"{question} [y/N]", sys.stderr) + " ")
-        sys.stderr.flush()
+        text = _wrapped(f"{question} [y/N]", sys.stderr)
         try:
+            sys.stderr.write(f"{text} ")
+            sys.stderr.flush()  # whoever reads the question may press Ctrl-C before this returns
             return sys.stdin.readline().strip().lower() in {"y", "yes"}
         except BaseException:  # Ctrl-C: what is said next begins a line
             sys.stderr.write("\n")

@@ -144,6 +144,10 @@ class Boxes:
         with self._lock:
             self._sick = [sickness] * times
 
+    def tell_time(self) -> None:
+        """Tells every box that the clock was moved; returns when its clocks show it."""
+        asyncio.run_coroutine_threadsafe(self._look_at_clock(), self._loop).result()
+
     def notice_interruption(self, id: str, at: datetime) -> None:  # noqa: A002
         """Tells a spot box, through its metadata service, when it will be taken away."""
         box = self._boxes.get(id)
@@ -206,9 +210,12 @@ class Boxes:
 
     async def _tick(self) -> None:
         while True:
-            for box in list(self._boxes.values()):
-                box.tick()
+            await self._look_at_clock()
             await asyncio.sleep(_TICK_S)
+
+    async def _look_at_clock(self) -> None:
+        for box in list(self._boxes.values()):
+            box.tick()
 
     async def _power_off(self, id: str) -> None:  # noqa: A002
         box = self._boxes.get(id)

@@ -207,6 +207,7 @@ class Control:
             raise ValueError("time goes one way")
         self._world.clock.advance(timedelta(seconds=seconds))
         self._keep_clock()
+        self._world.boxes.tell_time()
         self._tick()
         return {"now": self._world.clock.now().isoformat()}
 

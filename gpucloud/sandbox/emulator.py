@@ -98,6 +98,10 @@ class BoxHost(Protocol):
         """Deletes the files of a volume; does nothing for an unknown one."""
         ...
 
+    def tell_time(self) -> None:
+        """Tells every box that the clock was moved; returns when its clocks show it."""
+        ...
+
     def notice_interruption(self, id_: str, at: datetime, /) -> None:
         """Tells the box through its metadata that it will be taken away."""
         ...

@@ -18,7 +18,7 @@ import yaml
 
 from gpucloud.cli.boxes import HIDDEN_FIRST
 from gpucloud.cli.failure import as_text
-from gpucloud.cli.output import counted, wrapped
+from gpucloud.cli.output import Output, counted, wrapped
 from gpucloud.cli.palette import Cell
 from gpucloud.cli.tables import Column, fit, lines_of, shortened, sorted_rows
 from gpucloud.errors import OwedError
@@ -26,6 +26,22 @@ from tests.shell import Shell
 
 PROGRAM = Path(sysconfig.get_path("scripts"), "gpucloud")
 Show = Callable[..., str]
+
+
+class Hasty(io.StringIO):
+    """A terminal whose user presses Ctrl-C before the question is written out."""
+
+    def flush(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_what_is_said_after_an_interrupted_question_begins_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else would: a terminal's ^C ends no line, and a signal from elsewhere shows nothing."""
+    asked = Hasty()
+    monkeypatch.setattr("sys.stderr", asked)
+    with pytest.raises(KeyboardInterrupt):
+        Output().ask("Launch?")
+    assert asked.getvalue() == "Launch? [y/N] \n"
 
 
 @pytest.fixture

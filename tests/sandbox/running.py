@@ -78,6 +78,9 @@ class HollowBoxes:
     def console(self, id_: str) -> str:
         return f"boot of {id_}\n\x1b[0mdone\n"
 
+    def tell_time(self) -> None:
+        pass
+
     def notice_interruption(self, id_: str, at: datetime) -> None:
         self.notices[id_] = at
 

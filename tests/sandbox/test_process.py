@@ -18,7 +18,17 @@ from typing import Any
 import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxBusyError, ensure_started, find, read_status
-from tests.sandbox.running import client, launch, make_group, running_sandbox, shown
+from gpucloud.sandbox.emulator import World
+from gpucloud_aws.sandbox import AwsSandbox
+from tests.sandbox.running import (
+    HollowBoxes,
+    client,
+    hollow_sandbox,
+    launch,
+    make_group,
+    running_sandbox,
+    shown,
+)
 from tests.waiting import until
 
 PATIENCE_S = 30
@@ -182,6 +192,35 @@ def test_a_guest_that_switches_itself_off_ends_its_instance(tmp_path: Path) -> N
         until(lambda: shown(ec2, made)[0]["State"]["Name"] == "terminated")
         assert shown(ec2, made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
         assert endpoint.client.status()["billing"] == []
+
+
+def test_a_box_knows_that_the_clock_was_moved_when_the_call_that_moves_it_returns(tmp_path: Path) -> None:
+    """Its guard would otherwise measure a new limit by the old time, and end the box at once."""
+    with running_sandbox(tmp_path) as endpoint:
+        ec2 = client(endpoint)
+        ec2.run_instances(**launch(make_group(ec2), UserData="#cloud-config\n"))
+        [clock] = until(lambda: list(tmp_path.glob("boxes/*/root/run/gpucloud/clock")))
+        for _ in range(5):
+            ahead_s = endpoint.client.clock(advance_s=3600) and endpoint.client.status()["clock_ahead_s"]
+            assert float(clock.read_text().split()[0]) == pytest.approx(ahead_s, abs=0.1)
+
+
+def test_a_guest_that_switches_itself_off_while_it_is_being_stopped_stays(tmp_path: Path) -> None:
+    """What it has begun comes after the call that stopped it: the instance is stopped, and does not end."""
+    made: list[AwsSandbox] = []
+
+    def cloud(world: World) -> AwsSandbox:
+        made.append(AwsSandbox(world))
+        return made[0]
+
+    with hollow_sandbox(tmp_path, HollowBoxes(), cloud) as endpoint:
+        ec2 = client(endpoint)
+        instance = ec2.run_instances(**launch(make_group(ec2)))["Instances"][0]["InstanceId"]
+        until(lambda: shown(ec2, instance)[0]["State"]["Name"] == "running")
+        ec2.stop_instances(InstanceIds=[instance])
+        made[0].power_off(instance)
+        assert shown(ec2, instance)[0]["State"]["Name"] in {"stopping", "stopped"}
+        assert [each["kind"] for each in endpoint.client.status()["billing"]] == ["disk"]
 
 
 def test_what_was_set_outlives_the_process(tmp_path: Path) -> None:

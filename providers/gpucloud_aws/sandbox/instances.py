@@ -233,7 +233,12 @@ def check_root(instance: Document) -> None:
 
 
 def power_off(region: Region, instance: Document) -> None:
-    """The guest switched itself off: what follows is the instance's shutdown behaviour."""
+    """The guest switched itself off: what follows is the instance's shutdown behaviour.
+
+    One whose stop was requested meanwhile only stops.
+    """
+    if not alive(instance):
+        return
     behave = end if instance["_shutdown_behavior"] == "terminate" or _is_spot(instance) else stop
     behave(region, instance, BY_GUEST, region.now)
 

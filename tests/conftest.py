@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
 import socket
 import threading
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -40,6 +42,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if marker not in asked and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {marker}"))
+
+
+def pytest_collection_finish() -> None:
+    """What collection has read stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 class ClosedNetworkError(RuntimeError):
@@ -94,13 +102,16 @@ def closed_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket, "getaddrinfo", resolve_here)
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the home folders are."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def own_home(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def own_home(request: pytest.FixtureRequest, homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder of its own for each test, and no credentials or settings from outside (0700)."""
-    home = tmp_path_factory.mktemp("home")
-    home.chmod(0o700)
+    home = Path(mkdtemp(dir=homes))  # pytest's numbered folders are counted anew for each further one
     if not request.node.get_closest_marker("live"):
         for name in list(os.environ):
             if name.startswith(_OF_THE_USER) or name.lower().endswith("_proxy"):

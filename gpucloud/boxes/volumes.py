@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from gpucloud.boxes.attachments import ref_of
@@ -27,7 +27,7 @@ def create_volume(context: Context, plan: VolumePlan) -> Box:
     calls = Calls(
         prepare=partial(cloud.prepare_volume, order),
         create=partial(_create, cloud),
-        made=ResourceKind.DISK,
+        made=(ResourceKind.DISK,),
         told=f"{order.size_gib} GiB in {cloud.name} {order.zone or order.region}",
     )
     return buy(
@@ -60,5 +60,5 @@ def _order(context: Context, plan: VolumePlan) -> VolumeOrder:
     )
 
 
-def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Resource:
-    return cloud.create_volume(request, before=before)[0]
+def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Sequence[Resource]:
+    return (cloud.create_volume(request, before=before)[0],)

@@ -282,6 +282,7 @@ class Market:
             "residency": not demand.residency,
             "zone": not demand.zones,
             "volume": not demand.volumes,
+            "image": demand.image is None,
         }
         place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]
         by_zone = bool(demand.zones or demand.volumes)

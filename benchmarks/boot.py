@@ -47,6 +47,7 @@ def plan(folder: Path, software: Software) -> BootPlan:
     """Everything that a spec can ask for, and a set-up of two commands."""
     keys = create_keys(folder / "keys", "b-1")
     return BootPlan(
+        box="b-01JD3XW0000000000000000000",
         name="trainer-of-a-large-language-model",
         user="gpucloud",
         public_key=keys.public_key,

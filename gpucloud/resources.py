@@ -30,6 +30,7 @@ class ResourceKind(StrEnum):
     KEY = "key"
     SPOT_REQUEST = "spot-request"
     SNAPSHOT = "snapshot"
+    IMAGE = "image"
     RESOURCE_GROUP = "resource-group"
     SCHEDULE = "schedule"
 
@@ -42,6 +43,7 @@ class ResourceKind(StrEnum):
             ResourceKind.ADDRESS,
             ResourceKind.SPOT_REQUEST,
             ResourceKind.SNAPSHOT,
+            ResourceKind.IMAGE,
         }
 
 
@@ -354,17 +356,17 @@ class VolumeOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOrder:
-    """A snapshot of a disk; the fields are those of an :class:`Order`.
+    """A snapshot of a disk, or an image of a stopped machine; the fields are those of an :class:`Order`.
 
-    ``size_gib`` is that of the disk. ``keep_days`` is after how many days a cloud that can end it by itself
-    does so: not before its deadline.
+    ``of`` is the disk, or the machine, whose root disk alone is copied. ``size_gib`` is that of the disk.
+    ``keep_days`` is after how many days a cloud that can end it by itself does so: not before its deadline.
     """
 
     key: str
     name: str
     account: str
     region: str
-    disk: Ref
+    of: Ref
     size_gib: int
     keep_days: int
     tags: Tags

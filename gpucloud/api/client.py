@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from gpucloud.market.search import Offers
     from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
+    from gpucloud.planning.own_image import OwnImage
     from gpucloud.planning.plan import Plan
     from gpucloud.planning.snapshot_plan import SnapshotPlan
     from gpucloud.planning.volume_plan import VolumePlan
@@ -228,6 +229,8 @@ class Client:
 
             with self._session.operation() as context:
                 demand = replace(demand, near=place_near(context, market, spec))
+        if spec.image and (own := self._own_image(spec)):
+            demand = own.narrowed(demand)
         return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
 
     def estimate(
@@ -363,12 +366,15 @@ class Client:
         """
         from gpucloud.market.search import search
         from gpucloud.planning.boot_choices import boot_choices
+        from gpucloud.planning.own_image import image_id
         from gpucloud.planning.planner import candidates_of
 
         spec.require_gpu()
-        demand = spec.demand()
+        own = self._own_image(spec)
+        demand = own.narrowed(spec.demand()) if own else spec.demand()
         found = search(self.catalog.market_for(demand), demand, self._session.now().date())
-        return boot_choices(self._session.installed(), candidates_of(found.offers), spec.image)
+        image = image_id(spec, own)
+        return boot_choices(self._session.installed(), candidates_of(found.offers), image)
 
     def commitments(self, clouds: Sequence[str] = ()) -> Commitments:
         """Reads the commitments of the accounts and stores them; :meth:`estimate` uses them from then on.
@@ -1049,14 +1055,15 @@ class Client:
         keep: timedelta | None = None,
         confirm: Callable[[SnapshotPlan], bool] | None = None,
     ) -> Snapshot:
-        """Copies a volume as it is now, in its region.
+        """Copies a volume as it is now, or the root disk of a stopped box, in its region.
 
         A box that uses the volume runs its checkpoint command and writes what it has not written yet before.
-        The call returns when the cloud has accepted it: the copy may take a while.
+        Boxes can boot from the copy of a root disk: it is an ``image`` of a spec. The call returns when the
+        cloud has accepted it: the copy may take a while.
 
         Args:
             name: its name, unique among the living boxes, volumes and snapshots.
-            of: the name or id of the volume.
+            of: the name or id of the volume, or of the stopped box.
             keep: how long it is kept; by default, 30 days.
             confirm: is called before anything is bought; by default, nothing is confirmed.
 
@@ -1069,10 +1076,10 @@ class Client:
         from gpucloud.api.volumes import snapshot
         from gpucloud.planning.volume_plan import KEEP
 
-        volume, kept = self._find(of, Kind.VOLUME), KEEP if keep is None else keep
+        source, kept = self._find(of, None), KEEP if keep is None else keep
         market = self.catalog.market
         with self._session.operation() as context:
-            made = snapshot(context, market, volume, name=name, keep=kept, confirm=confirm)
+            made = snapshot(context, market, source, name=name, keep=kept, confirm=confirm)
         return self._read_snapshot(made)
 
     def snapshots(self, *, over: bool = False) -> list[Snapshot]:
@@ -1139,7 +1146,7 @@ class Client:
     def delete_snapshot(self, name: str, *, confirm: Callable[[Snapshot], bool] | None = None) -> Snapshot:
         """Deletes a snapshot; returns when its cloud confirms that nothing billable is left.
 
-        Volumes that were filled from it keep their data.
+        Volumes that were filled from it, and boxes that booted from it, keep their data.
 
         Args:
             name: its name or id.
@@ -1486,6 +1493,11 @@ class Client:
 
         holder = holder_of(self.journal, volume)
         return Volume.read(volume, holder, self.billing_of, self._session.now())
+
+    def _own_image(self, spec: Spec) -> OwnImage | None:
+        from gpucloud.planning.own_image import own_image
+
+        return own_image(self.journal, self.owner, spec, self._session.now())
 
     def _read_snapshot(self, snapshot: JournalBox) -> Snapshot:
         from gpucloud.api.snapshot import Snapshot

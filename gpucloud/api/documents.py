@@ -112,14 +112,15 @@ class VolumeDocument(TypedDict):
 
 
 class SnapshotDocument(TypedDict):
-    """One snapshot: a copy of a volume.
+    """One snapshot: a copy of a volume, or of the root disk of a stopped box.
 
     Attributes:
         name: unique among the owner's living boxes, volumes and snapshots.
         id: unique for ever.
         state: ``planned``, ``provisioning``, ``ready``, ``deleting``, ``deleted`` or ``failed``.
-        of: the name of the volume that it was made of; ``null`` if unknown.
-        size_gib: the size of that volume, which is the most that it holds.
+        of: the name of the volume or box that it was made of; ``null`` if unknown.
+        bootable: whether it is of a box, and boxes can boot from it.
+        size_gib: the size of that disk, which is the most that it holds.
         expires_at: when it is unwanted, and is deleted.
         overdue: whether it lives past that.
         ended_at: when it was found deleted.
@@ -132,6 +133,7 @@ class SnapshotDocument(TypedDict):
     owner: str
     state: str
     of: str | None
+    bootable: bool
     cloud: str | None
     region: str | None
     size_gib: int | None

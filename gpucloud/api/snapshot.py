@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One snapshot of a volume, as read from the journal. Times are in UTC.
+    """One snapshot of a volume or of a stopped box, as read from the journal. Times are in UTC.
 
     Attributes:
         name: unique among the owner's living boxes, volumes and snapshots.
         id: unique for ever.
-        of: the name of the volume that it was made of; ``None`` if unknown.
-        size_gib: the size of that volume, which is the most that the snapshot holds.
+        of: the name of the volume or box that it was made of; ``None`` if unknown.
+        bootable: whether it is of a box, and boxes can boot from it: ``image`` of a spec takes its name.
+        size_gib: the size of that disk, which is the most that the snapshot holds.
         expires_at: when it is unwanted, and ``sweep`` or the next changing call deletes it.
         overdue: whether it lives past that.
         most_per_hour: the most that it costs now: a cloud bills what a snapshot holds; ``None`` if its price
@@ -37,6 +38,7 @@ class Snapshot:
     owner: str
     state: BoxState
     of: str | None
+    bootable: bool
     cloud: str | None
     region: str | None
     size_gib: int | None
@@ -58,6 +60,7 @@ class Snapshot:
             owner=snapshot.owner,
             state=snapshot.state,
             of=(snapshot.snapshot.of if snapshot.snapshot else "") or None,
+            bootable=bool(snapshot.snapshot and snapshot.snapshot.bootable),
             cloud=place.cloud if place else None,
             region=place.region if place else None,
             size_gib=snapshot.wanted.disk_gib,
@@ -82,6 +85,7 @@ class Snapshot:
             "owner": self.owner,
             "state": str(self.state),
             "of": self.of,
+            "bootable": self.bootable,
             "cloud": self.cloud,
             "region": self.region,
             "size_gib": self.size_gib,

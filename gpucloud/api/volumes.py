@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +14,7 @@ from gpucloud.boxes.volumes import create_volume
 from gpucloud.errors import UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.settling import settle_first
+from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
 from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
@@ -49,7 +51,7 @@ def create(
 def snapshot(
     context: Context,
     market: Market,
-    volume: JournalBox,
+    source: JournalBox,
     *,
     name: str,
     keep: timedelta,
@@ -58,9 +60,15 @@ def snapshot(
     """See :meth:`gpucloud.Client.create_snapshot`."""
     settle_first(context)
     check_name(context, name)
-    plan = plan_snapshot(market, volume, name=name, keep=keep)
-    _agree(context, confirm, plan)
-    return create_snapshot(context, plan, holder_of(context.journal, volume))
+    plan = plan_snapshot(market, source, name=name, keep=keep)
+    if source.kind is Kind.VOLUME:
+        _agree(context, confirm, plan)
+        return create_snapshot(context, plan, holder_of(context.journal, source))
+    _refuse_without_images(context, source)
+    with _held(context, source) as box:  # nobody starts it meanwhile
+        plan = plan_snapshot(market, box, name=name, keep=keep)
+        _agree(context, confirm, plan)
+        return create_snapshot(context, plan, None)
 
 
 def restore(
@@ -77,16 +85,40 @@ def restore(
     """See :meth:`gpucloud.Client.restore_snapshot`."""
     settle_first(context)
     check_name(context, name)
-    held = context.take(source)
-    if held is None:
-        raise UsageError(
-            f"another process works on snapshot {source.name!r}", hint="wait for it, then repeat"
-        )
-    try:
+    with _held(context, source) as held:
         plan = plan_volume(context, market, near, name=name, size_gib=size_gib, keep=keep, snapshot=held)
         _agree(context, confirm, plan)
         wait_complete(context, held)
         return create_volume(context, plan)
+
+
+def _refuse_without_images(context: Context, box: JournalBox) -> None:
+    """Refuses a box of a cloud where no machine boots from the copy of another one's disk.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if not context.clouds.usable(box.cloud).makes_images:
+        raise UsageError(
+            f"gpucloud makes no images of boxes on {box.cloud}",
+            hint="keep data on a volume (gpucloud volume create), and install the rest with --setup",
+        )
+
+
+@contextmanager
+def _held(context: Context, source: JournalBox) -> Generator[JournalBox]:
+    """Holds what something is made of meanwhile.
+
+    Raises:
+        UsageError: another process holds it.
+    """
+    held = context.take(source)
+    if held is None:
+        raise UsageError(
+            f"another process works on {source.kind} {source.name!r}", hint="wait for it, then repeat"
+        )
+    try:
+        yield held
     finally:
         context.journal.release(held)
 

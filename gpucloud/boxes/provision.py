@@ -20,16 +20,19 @@ from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon, launch, replace_machines
 from gpucloud.boxes.mounting import mount_all
 from gpucloud.boxes.setup import set_up, store_environment
+from gpucloud.boxes.snapshots import wait_complete
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
 from gpucloud.journal.facts import Facts, FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
-from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
+from gpucloud.planning.boot_images import boots
+from gpucloud.planning.own_image import image_id, own_image
 from gpucloud.planning.plan import Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.planning.volume_choice import UsableVolume
+from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
@@ -169,6 +172,9 @@ def buy(
     """
     assert context.state is not None  # noqa: S101  (who buys has a state folder)
     spec, attempts = wanted.spec, deal.plan.attempts
+    own = own_image(context.journal, context.owner, spec, context.clock())
+    if own is not None:
+        wait_complete(context, own.snapshot, ResourceKind.IMAGE)
     box_id = new_id("b-", context.clock(), context.randomness(10))
     purchase = _Purchase(
         context=context,
@@ -178,6 +184,7 @@ def buy(
         box_id=box_id,
         name=spec.name or generated_name(attempts[0].gpu_model, context.randomness(4)),
         keys=key_folder(context.state, box_id),
+        image=image_id(spec, own),
         allow_from=_allowed(context, spec, echo),
         volumes=volumes,
     )
@@ -264,6 +271,7 @@ class _Purchase:
     box_id: str
     name: str
     keys: Path
+    image: str
     allow_from: Sequence[str]
     volumes: Sequence[UsableVolume]
 
@@ -278,7 +286,7 @@ class _Purchase:
             run=self.wanted.run,
             nodes=spec.nodes,
             disk_gib=spec.disk,
-            image=spec.image or DEFAULT_IMAGE,
+            image=self.image,
             boots=self._boots(create_keys(self.keys, self.box_id, nodes=spec.nodes)),
             listed={
                 place: listed_prices(self.market, *place, spec.disk, currency)
@@ -313,9 +321,17 @@ class _Purchase:
         found: dict[Key, Boot] = {}
         for attempt in self.deal.plan.attempts:
             cloud = self.context.clouds[attempt.cloud]
-            image, software = boots(cloud, attempt, spec.image or DEFAULT_IMAGE)
+            image, software = boots(cloud, attempt, self.image)
             plan = boot_plan(
-                cloud, attempt, software, spec, name=self.name, keys=keys, end=self.deal.end, now=now
+                cloud,
+                attempt,
+                software,
+                spec,
+                box=self.box_id,
+                name=self.name,
+                keys=keys,
+                end=self.deal.end,
+                now=now,
             )
             written = FirstBoot(
                 image=image.name,

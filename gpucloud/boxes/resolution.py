@@ -16,6 +16,12 @@ from gpucloud.resources import Machine, Resource, ResourceKind, Search, SearchRe
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 
+STORED = {
+    Kind.VOLUME: {ResourceKind.DISK},
+    Kind.SNAPSHOT: {ResourceKind.SNAPSHOT, ResourceKind.IMAGE},
+}
+"""What the billable call of something that stores data makes."""
+
 
 def resolve_intents(
     context: Context, box: Box, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
@@ -53,8 +59,8 @@ def _made_by(
 ) -> Sequence[Resource]:
     if box.kind is Kind.BOX:
         return _machines_of(context, cloud, intent, found)
-    kind = ResourceKind.DISK if box.kind is Kind.VOLUME else ResourceKind.SNAPSHOT
-    return [resource for resource in found.resources if resource.ref.kind is kind]
+    kinds = STORED[box.kind]
+    return [resource for resource in found.resources if resource.ref.kind in kinds]
 
 
 def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchResult) -> list[Machine]:

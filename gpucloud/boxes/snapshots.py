@@ -1,9 +1,10 @@
-"""Creates snapshots of volumes, and waits until a volume can be filled from one."""
+"""Creates snapshots of volumes and of stopped boxes, and waits until they can be used."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -24,7 +25,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder
 
 COMPLETE_TIMEOUT_S = 3600.0
-"""How long a volume waits for the snapshot that it is filled from: a full copy of a large disk takes long."""
+"""How long what is made of a snapshot waits for it: a full copy of a large disk takes long."""
 POLL_S = 5.0
 DAY = timedelta(days=1)
 
@@ -32,7 +33,7 @@ DAY = timedelta(days=1)
 def create_snapshot(
     context: Context, plan: SnapshotPlan, holder: Box | None, *, attended: bool = False
 ) -> Box:
-    """Creates a snapshot of a volume as it is now, and leaves nothing behind if that fails.
+    """Creates a snapshot as planned, and leaves nothing behind if that fails.
 
     Args:
         context: clouds, journal, clock and progress of this call.
@@ -42,21 +43,17 @@ def create_snapshot(
 
     Raises: as :func:`gpucloud.boxes.stored.buy`; and ConnectionFailedError, if the holder does not answer.
     """
-    known = plan.volume.volume
+    source, known = plan.source, plan.source.volume
     if holder is not None and holder.state is not BoxState.STOPPED:
         _write_out(context, holder)
     cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
-    calls = Calls(
-        prepare=partial(cloud.prepare_snapshot, order),
-        create=partial(_create, cloud),
-        made=ResourceKind.SNAPSHOT,
-        told=f"a snapshot of {plan.volume.name} in {cloud.name} {order.region}",
-    )
+    is_image = source.kind is Kind.BOX
+    calls = _image_calls(cloud, order) if is_image else _snapshot_calls(cloud, order)
     return buy(
         context,
         cloud,
         order,
-        calls,
+        replace(calls, told=f"{calls.told} of {source.name} in {cloud.name} {order.region}"),
         name=plan.name,
         kind=Kind.SNAPSHOT,
         place=plan.place,
@@ -65,22 +62,29 @@ def create_snapshot(
             listed=plan.listed,
             attended=attended,
             snapshot=Snapshot(
-                of=plan.volume.name,
-                zone=plan.volume.place.zone if plan.volume.place else None,
+                of=source.name,
+                zone=source.place.zone if source.place else None,
                 mounted=known is not None and known.mounted,
-                label=label_of(plan.volume),
+                label="" if is_image else label_of(source),
+                bootable=is_image,
+                arch=plan.arch,
             ),
         ),
     )
 
 
-def wait_complete(context: Context, snapshot: Box) -> None:
-    """Waits until a volume can be filled from a snapshot.
+def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = ResourceKind.SNAPSHOT) -> None:
+    """Waits until a volume can be filled from a snapshot, or a box can boot from its image.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        snapshot: the snapshot.
+        kind: what of it is to be used.
 
     Raises:
         GpucloudError: the cloud has not completed it in time, or never will.
     """
-    cloud, ref = context.clouds.usable(snapshot.cloud), ref_of(context, snapshot, ResourceKind.SNAPSHOT)
+    cloud, ref = context.clouds.usable(snapshot.cloud), ref_of(context, snapshot, kind)
     pause_s = 0.1
     with context.tasks.within(COMPLETE_TIMEOUT_S):
         while True:
@@ -90,7 +94,7 @@ def wait_complete(context: Context, snapshot: Box) -> None:
             if pause_s > context.tasks.left_s:
                 raise GpucloudError(
                     f"{cloud.name} has not completed snapshot {snapshot.name!r} within an hour",
-                    hint=f"repeat later: gpucloud snapshot restore {snapshot.name}",
+                    hint="repeat the command later",
                 )
             context.tell("wait", f"for {cloud.name} to complete snapshot {snapshot.name}")
             context.tasks.pause(pause_s)
@@ -100,6 +104,30 @@ def wait_complete(context: Context, snapshot: Box) -> None:
             f"{cloud.name} could not complete snapshot {snapshot.name!r}, which holds nothing",
             hint=f"delete it: gpucloud snapshot delete {snapshot.name}",
         )
+
+
+def _snapshot_calls(cloud: Cloud, order: SnapshotOrder) -> Calls:
+    def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
+        return (cloud.create_snapshot(request, before=before)[0],)
+
+    return Calls(
+        prepare=partial(cloud.prepare_snapshot, order),
+        create=create,
+        made=(ResourceKind.SNAPSHOT,),
+        told="a snapshot",
+    )
+
+
+def _image_calls(cloud: Cloud, order: SnapshotOrder) -> Calls:
+    def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
+        return cloud.create_image(request, before=before)[0]
+
+    return Calls(
+        prepare=partial(cloud.prepare_image, order),
+        create=create,
+        made=(ResourceKind.IMAGE, ResourceKind.SNAPSHOT),
+        told="an image",
+    )
 
 
 def _write_out(context: Context, holder: Box) -> None:
@@ -115,18 +143,14 @@ def _write_out(context: Context, holder: Box) -> None:
 
 
 def _order(context: Context, plan: SnapshotPlan) -> SnapshotOrder:
-    ids = new_ids(context, Kind.SNAPSHOT, plan.name, plan.place, plan.keep)
+    ids, source = new_ids(context, Kind.SNAPSHOT, plan.name, plan.place, plan.keep), plan.source
     return SnapshotOrder(
         key=ids.key,
         name=ids.name,
         account=plan.place.account,
         region=plan.place.region,
-        disk=ref_of(context, plan.volume, ResourceKind.DISK),
+        of=source.machine(0) if source.kind is Kind.BOX else ref_of(context, source, ResourceKind.DISK),
         size_gib=plan.size_gib,
         keep_days=math.ceil(plan.keep / DAY) + 1,
         tags=ids.tags,
     )
-
-
-def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Resource:
-    return cloud.create_snapshot(request, before=before)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -79,13 +79,13 @@ class Calls:
     Attributes:
         prepare: makes what the order needs; gives the request.
         create: sends the request; its argument is called before each try.
-        made: the kind of what the request makes.
+        made: the kinds of what the request makes.
         told: what is bought, for the progress.
     """
 
     prepare: Callable[[Record], Request]
-    create: Callable[[Request, Callable[[], None]], Resource]
-    made: ResourceKind
+    create: Callable[[Request, Callable[[], None]], Sequence[Resource]]
+    made: Collection[ResourceKind]
     told: str
 
 
@@ -172,13 +172,14 @@ def _buy(context: Context, bought: Box, cloud: Cloud, order: Order, *, calls: Ca
         cloud,
         order,
         intent=intent,
-        call=lambda before: (calls.create(request, before),),
+        call=lambda before: calls.create(request, before),
         look=lambda: _look(cloud, order, calls.made),
     )
     context.journal.write(bought, StateChanged(state=BoxState.READY))
 
 
-def _look(cloud: Cloud, order: Order, kind: ResourceKind) -> list[Resource]:
-    """What a create call without a clear answer has made."""
+def _look(cloud: Cloud, order: Order, kinds: Collection[ResourceKind]) -> list[Resource]:
+    """What a create call without a clear answer has made; nothing unless all of it is there."""
     found = cloud.find(Search(box=order.tags.box, regions=(order.region,)))
-    return [resource for resource in found.resources if resource.ref.kind is kind]
+    made = [resource for resource in found.resources if resource.ref.kind in kinds]
+    return made if {resource.ref.kind for resource in made} == set(kinds) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from gpucloud.boxes.attachments import ref_of
@@ -29,7 +29,7 @@ def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False)
     calls = Calls(
         prepare=partial(cloud.prepare_volume, order),
         create=partial(_create, cloud),
-        made=ResourceKind.DISK,
+        made=(ResourceKind.DISK,),
         told=f"{order.size_gib} GiB in {cloud.name} {order.zone or order.region}",
     )
     return buy(
@@ -63,5 +63,5 @@ def _order(context: Context, plan: VolumePlan) -> VolumeOrder:
     )
 
 
-def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Resource:
-    return cloud.create_volume(request, before=before)[0]
+def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Sequence[Resource]:
+    return (cloud.create_volume(request, before=before)[0],)

@@ -71,7 +71,7 @@ COMMANDS: dict[str, Entry] = {
     "move": Entry("gpucloud.cli.move:move", "Launch a box elsewhere with the files of this one.", BOXES),
     "down": Entry("gpucloud.cli.down:down", "Delete boxes; wait until nothing is billed.", BOXES),
     "volume": Entry("gpucloud.cli.volume:COMMANDS", "Create and delete disks that outlive boxes.", BOXES),
-    "snapshot": Entry("gpucloud.cli.snapshot:COMMANDS", "Copy volumes, and make volumes of copies.", BOXES),
+    "snapshot": Entry("gpucloud.cli.snapshot:COMMANDS", "Copy volumes and stopped boxes.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "runs": Entry("gpucloud.cli.runs:COMMANDS", "List, show and cancel runs; their output.", BOXES),
     "tend": Entry("gpucloud.cli.tend:tend", "Settle, restart lost runs, end what is overdue.", BOXES),

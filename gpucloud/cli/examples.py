@@ -44,7 +44,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "snapshot": ("snapshot list", "snapshot create monday --of data"),
     "snapshot create": (
         "snapshot create monday --of data",
-        "snapshot create monday --of data --keep 90d --yes",
+        "snapshot create my-image --of trainer --keep 90d --yes",
     ),
     "snapshot list": ("snapshot list", "snapshot list --all --json"),
     "snapshot show": ("snapshot show monday", "snapshot show monday --json"),

@@ -1,4 +1,4 @@
-"""``gpucloud snapshot``: copies of volumes."""
+"""``gpucloud snapshot``: copies of volumes and of stopped boxes."""
 
 from __future__ import annotations
 
@@ -44,16 +44,19 @@ def create(
     name: Annotated[
         str, typer.Argument(help="Name of the snapshot: 1-40 of a-z, 0-9 and -.", metavar="NAME")
     ],
-    of: Annotated[str, typer.Option("--of", help="The volume to copy.", metavar="VOLUME")],
+    of: Annotated[
+        str, typer.Option("--of", help="The volume, or the stopped box, to copy.", metavar="VOLUME|BOX")
+    ],
     keep: Annotated[
         str, typer.Option("--keep", help="Delete it after this time: 12h, 90d.", metavar="TIME")
     ] = "30d",
     yes: Yes = False,
 ) -> None:
-    """Copy a volume as it is now, also while a box uses it.
+    """Copy a volume as it is now, also while a box uses it; or the root disk of a stopped box.
 
-    The box runs its --checkpoint command before, and writes what is not on the disk yet. The snapshot is
-    billed for what it holds until it is deleted: by `snapshot delete`, or after --keep.
+    A box that uses the volume runs its --checkpoint command before, and writes what is not on the disk yet. A
+    copy of a root disk boots other boxes: `launch --image NAME`. The snapshot is billed for what it holds
+    until it is deleted: by `snapshot delete`, or after --keep.
     """
     kept = time("--keep", keep)
     with app.working() as (client, timeline):
@@ -62,11 +65,12 @@ def create(
         )
     _answer(app, snapshot)
     cost = per_day_text(snapshot.most_per_hour)
+    restore = f"Make a volume of it: gpucloud snapshot restore {snapshot.name} --to NAME"
+    launch = f"Boot a box from it: gpucloud launch --image {snapshot.name}"
     app.output.say(
         f"{snapshot.name} holds {snapshot.of} as it was now, and costs "
         f"{f'at most {cost}' if cost else 'an unknown amount'} per day. It is deleted at "
-        f"{end_text(snapshot.expires_at)}. Make a volume of it: "
-        f"gpucloud snapshot restore {snapshot.name} --to NAME"
+        f"{end_text(snapshot.expires_at)}. {launch if snapshot.bootable else restore}"
     )
 
 
@@ -75,7 +79,7 @@ def list_snapshots(
     app: App,
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed snapshots.")] = False,  # noqa: A002
 ) -> None:
-    """List snapshots: volume, size, place, price, time left."""
+    """List snapshots: volume or box, size, place, price, time left."""
     snapshots = app.client.snapshots(over=all)
     if app.output.json:
         document: SnapshotsDocument = {"snapshots": [snapshot.document() for snapshot in snapshots]}
@@ -84,7 +88,9 @@ def list_snapshots(
         show_snapshots(app.output, snapshots)
         app.output.say(paying_text_of(snapshots))
     else:
-        app.output.say("No snapshots. Copy a volume: gpucloud snapshot create NAME --of VOLUME")
+        app.output.say(
+            "No snapshots. Copy a volume or a stopped box: gpucloud snapshot create NAME --of NAME"
+        )
 
 
 def show(app: App, name: Name) -> None:
@@ -98,7 +104,7 @@ def show(app: App, name: Name) -> None:
         {
             "name": snapshot.name,
             "state": state_text(snapshot),
-            "volume": snapshot.of,
+            "box" if snapshot.bootable else "volume": snapshot.of,
             "size": f"at most {snapshot.size_gib} GiB",
             "where": place_text(snapshot.cloud, snapshot.region),
             "costs": f"at most {cost} per day" if cost else "an unknown price per day",
@@ -157,7 +163,10 @@ def restore(
 
 
 def delete(app: App, name: Name, yes: Yes = False) -> None:
-    """Delete a snapshot; returns when the cloud confirms that nothing billable is left. Volumes stay."""
+    """Delete a snapshot; returns when the cloud confirms that nothing billable is left.
+
+    Volumes and boxes that were made of it stay.
+    """
     with app.working() as (client, timeline):
         snapshot = client.delete_snapshot(name, confirm=partial(_deletion_confirmed, app, timeline, yes))
     _answer(app, snapshot)
@@ -175,7 +184,7 @@ def show_snapshots(output: Output, snapshots: Sequence[Snapshot]) -> None:
     columns: dict[str, Sequence[object]] = {
         "NAME": [snapshot.name for snapshot in snapshots],
         "STATE": [state_text(snapshot) for snapshot in snapshots],
-        "OF": [snapshot.of for snapshot in snapshots],
+        "OF": [_of_text(snapshot) for snapshot in snapshots],
         "GIB": [snapshot.size_gib and f"≤ {snapshot.size_gib}" for snapshot in snapshots],
         "WHERE": [place_text(snapshot.cloud, snapshot.region) for snapshot in snapshots],
         "PER DAY": [
@@ -195,12 +204,17 @@ def paying_text_of(snapshots: Sequence[Snapshot]) -> str:
     costs = sum_per_day_text([snapshot.most_per_hour for snapshot in snapshots if not snapshot.is_over])
     if costs == "nothing" or "unknown" in costs:
         return f"Your snapshots cost {costs} per day now."
-    return f"Your snapshots cost {costs} per day now, if they hold all that their volumes can."
+    return f"Your snapshots cost {costs} per day now, if they hold all that their disks can."
 
 
 def state_text(snapshot: Snapshot) -> str:
     """The state of a snapshot, and what needs attention."""
     return f"{snapshot.state} (overdue)" if snapshot.overdue else str(snapshot.state)
+
+
+def _of_text(snapshot: Snapshot) -> str | None:
+    """What a snapshot is of, with the kind of what is no volume."""
+    return " ".join(filter(None, ("box", snapshot.of))) if snapshot.bootable else snapshot.of
 
 
 def _limit(text: str | None) -> str | None:
@@ -221,8 +235,8 @@ def _confirmed(app: App, timeline: Timeline, yes: bool, plan: SnapshotPlan) -> b
         app,
         timeline,
         yes,
-        doing=f"copying {plan.volume.name}",
-        said=f"{plan.name}: a copy of {plan.volume.name} in {where}, encrypted, {cost} until it is deleted.",
+        doing=f"copying {plan.source.name}",
+        said=f"{plan.name}: a copy of {plan.source.name} in {where}, encrypted, {cost} until it is deleted.",
         question=f"Create {plan.name}, kept for {duration_text(plan.keep)}?",
     )
 

@@ -190,7 +190,7 @@ def _say_total(app: App, spent: Spend) -> None:
         if boxes := [name for name in loose if name not in snapshots]:
             app.output.say(at_most_text(boxes))
         if snapshots:
-            held = f"a cloud bills what {', '.join(snapshots)} holds, which is at most the size of its volume"
+            held = f"a cloud bills what {', '.join(snapshots)} holds, which is at most the size of its disk"
             app.output.say(f"≤: {held}.")
 
 

@@ -35,6 +35,7 @@ from gpucloud.clouds.provider import (
     ImageSource,
     Ingress,
     Inquiry,
+    MakesImages,
     MeasuresStore,
     MetadataSource,
     ObjectStore,
@@ -226,6 +227,29 @@ class Cloud:
         """The billable call of a snapshot; otherwise as :meth:`create`."""
         source = self._volumes
         return self._create("create the snapshot", partial(source.create_snapshot, request), before)
+
+    @property
+    def makes_images(self) -> bool:
+        """Whether boxes can boot from the copy of another box's root disk."""
+        return isinstance(self.provider, MakesImages)
+
+    def prepare_image(self, order: SnapshotOrder, record: Record) -> Request:
+        """What is to be sent for an image of a machine; as :meth:`prepare`."""
+        source = self._images
+        return self._call("prepare the image", lambda: source.prepare_image(order, record))
+
+    def create_image(
+        self, request: Request, *, before: Callable[[], None]
+    ) -> tuple[Sequence[Resource], bool]:
+        """The billable call of an image; otherwise as :meth:`create`."""
+        source = self._images
+        return self._create("create the image", partial(source.create_image, request), before)
+
+    @property
+    def _images(self) -> MakesImages:
+        """The provider as one that makes images of machines; who asks has seen :attr:`makes_images`."""
+        assert isinstance(self.provider, MakesImages)  # noqa: S101
+        return self.provider
 
     def attach(self, disk: Ref, machine: Ref, number: int) -> Sequence[str]:
         """Attaches a disk to a machine; returns the paths at which its guest may show the device."""

@@ -320,7 +320,8 @@ def image_row(rows: Iterable[Row], recipe: str, arch: str, machine: str, *, clou
     patterns = {pattern for row in listed for pattern in row.recipes}
     known = sorted(each for each in patterns if not _any(patterns - {each}, each))  # without special cases
     raise UsageError(
-        f"{cloud} has no image for {recipe!r} on {arch}", hint=f"use one of {', '.join(known)}, or {own}"
+        f"{cloud} has no image for {recipe!r} on {arch}",
+        hint=f"use one of {', '.join(known)}, {own}, or a snapshot of a box: gpucloud snapshot list",
     )
 
 

@@ -532,6 +532,25 @@ class HoldsVolumes(Protocol):
 
 
 @runtime_checkable
+class MakesImages(Protocol):
+    """Clouds where the root disk of a stopped machine can be copied so that other machines boot from it."""
+
+    def prepare_image(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """What is to be sent for an image of a machine's root disk, without its volumes; as ``prepare``."""
+        ...
+
+    def create_image(self, request: Request, /) -> Sequence[Resource]:
+        """The billable call, with tags: returns the image and the snapshot that it holds.
+
+        The machine is not restarted. The same request yields the same image. It may still be ``pending``: it
+        holds the disk as of this call, and boots machines once it is ``running``.
+
+        Raises :class:`BegunError` while a part of it is not shown yet.
+        """
+        ...
+
+
+@runtime_checkable
 class Echo(Protocol):
     """Clouds that report the caller's own address."""
 

@@ -199,7 +199,14 @@ def _stored_facts(context: Context, resources: Sequence[Resource], market: Marke
     if _tags(resources).snapshot:
         listed = listed_snapshot_price(market, ref.cloud, ref.region, None)
         return Facts(
-            place=place, wanted=wanted, listed=listed, snapshot=Snapshot(mounted=True), recovered=True
+            place=place,
+            wanted=wanted,
+            listed=listed,
+            snapshot=Snapshot(
+                mounted=True,
+                bootable=any(each.ref.kind is ResourceKind.IMAGE for each in resources),
+            ),
+            recovered=True,
         )
     return Facts(
         place=place,

@@ -192,14 +192,17 @@ class Volume:
 class Snapshot:
     """What is known of a snapshot besides its place and size.
 
-    ``of`` is the name of the volume that it was made of, empty if unknown; ``zone``, ``mounted`` and
-    ``label`` are what was known of that volume and of its file system.
+    ``of`` is the name of the volume or box that it was made of, empty if unknown; ``zone``, ``mounted`` and
+    ``label`` are what was known of that volume and of its file system. ``bootable`` tells that it is an image
+    of a box, and ``arch`` for which machines, empty if unknown.
     """
 
     of: str = ""
     zone: str | None = None
     mounted: bool = False
     label: str = ""
+    bootable: bool = False
+    arch: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import NoOfferError, UsageError
-from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
+from gpucloud.planning.boot_images import boots
 from gpucloud_pricing.values import number
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ class BootChoice:
         }
 
 
-def boot_choices(clouds: Clouds, candidates: Sequence[Candidate], recipe: str | None) -> list[BootChoice]:
+def boot_choices(clouds: Clouds, candidates: Sequence[Candidate], recipe: str) -> list[BootChoice]:
     """One choice for each image that the offers of each GPU boot: that of the best offer.
 
     Args:
         clouds: the installed clouds; none is called.
         candidates: the offers, the best first.
-        recipe: the spec's image.
+        recipe: the spec's image, as a cloud is told.
 
     Raises:
         NoOfferError: there is no offer.
@@ -96,7 +96,7 @@ def boot_choices(clouds: Clouds, candidates: Sequence[Candidate], recipe: str | 
     found: dict[tuple[str, ...], BootChoice] = {}
     for candidate in candidates:
         try:
-            image, software = boots(clouds[candidate.cloud], candidate, recipe or DEFAULT_IMAGE)
+            image, software = boots(clouds[candidate.cloud], candidate, recipe)
             choice = BootChoice(candidate=candidate, image=image, software=software)
             key = (candidate.cloud, candidate.gpu_model, image.name, candidate.arch)
         except UsageError as error:

@@ -10,6 +10,7 @@ from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.data_sets import measured
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.object_store import place_near, refuse_outside
+from gpucloud.planning.own_image import own_image
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
 from gpucloud.planning.volume_choice import places_of, usable_volumes
@@ -34,8 +35,8 @@ def plan_launch(
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
-        UsageError: the spec has no GPU, a volume, a data set or a bucket of it cannot be used, or its box
-            would end before it can be used.
+        UsageError: the spec has no GPU, a volume, an image, a data set or a bucket of it cannot be used, or
+            its box would end before it can be used.
     """
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
@@ -53,6 +54,7 @@ def plan_launch(
         near=near,
         avoided=avoided,
         data=data,
+        own=own_image(context.journal, context.owner, spec, context.clock()),
     )
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)

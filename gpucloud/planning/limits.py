@@ -12,7 +12,7 @@ from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.data_source import DataSource, refuse_too_large
 from gpucloud.planning.lifetime import LAUNCH_TTL
 from gpucloud.planning.plan import Candidate
-from gpucloud.planning.user_data import PLANNED_NAME, UserData, boot_plan, planned_keys
+from gpucloud.planning.user_data import PLANNED_ID, PLANNED_NAME, UserData, boot_plan, planned_keys
 from gpucloud.resources import Order, Tags, expires_text
 from gpucloud.spec.model import Spec
 
@@ -29,10 +29,13 @@ def within_limits(
     spec: Spec,
     data: Sequence[DataSource],
     *,
+    image: str,
     owner: str,
     now: datetime,
 ) -> tuple[list[Candidate], dict[str, str]]:
     """The offers that their clouds would take, and why the others are left out. Makes no call.
+
+    ``image`` is that of the spec, as a cloud is told.
 
     A cloud that is not installed is left to those who ask it.
 
@@ -45,7 +48,9 @@ def within_limits(
     for candidate in candidates:
         kind = (candidate.cloud, candidate.instance_type)
         if kind not in verdicts:
-            verdicts[kind] = _refusal(clouds, candidate, spec, data, user_data, owner=owner, now=now)
+            verdicts[kind] = _refusal(
+                clouds, candidate, spec, data, user_data, image=image, owner=owner, now=now
+            )
         if verdicts[kind] is None:
             fitting.append(candidate)
     refused = {" ".join(kind): error for kind, error in verdicts.items() if error is not None}
@@ -61,12 +66,13 @@ def _refusal(
     data: Sequence[DataSource],
     user_data: UserData,
     *,
+    image: str,
     owner: str,
     now: datetime,
 ) -> UsageError | None:
     try:
         refuse_too_large(data, disk_gib=spec.disk, local_gib=candidate.local_ssd_gib)
-        _check(clouds[candidate.cloud], candidate, spec, user_data, owner=owner, now=now)
+        _check(clouds[candidate.cloud], candidate, spec, user_data, recipe=image, owner=owner, now=now)
     except UsageError as error:
         return error
     except (KeyError, ImportError):
@@ -75,18 +81,27 @@ def _refusal(
 
 
 def _check(
-    cloud: Cloud, candidate: Candidate, spec: Spec, user_data: UserData, *, owner: str, now: datetime
+    cloud: Cloud,
+    candidate: Candidate,
+    spec: Spec,
+    user_data: UserData,
+    *,
+    recipe: str,
+    owner: str,
+    now: datetime,
 ) -> None:
-    image, software = boots(cloud, candidate, spec.image or DEFAULT_IMAGE)
+    image, software = boots(cloud, candidate, recipe)
     if spec.disk < image.disk_gib:
         raise UsageError(
             f"--disk: {spec.disk} GiB is smaller than the image {image.name}, which has {image.disk_gib} GiB",
             hint=f"--disk {image.disk_gib}",
         )
-    order = draft(candidate, spec, owner=owner, now=now)
+    order = replace(draft(candidate, spec, owner=owner, now=now), image=recipe)
     if spec.setup or spec.checkpoint:  # the rest of user-data is short
         keys, end = planned_keys(), order.deadline
-        plan = boot_plan(cloud, candidate, software, spec, name=PLANNED_NAME, keys=keys, end=end, now=now)
+        plan = boot_plan(
+            cloud, candidate, software, spec, box=PLANNED_ID, name=PLANNED_NAME, keys=keys, end=end, now=now
+        )
         order = replace(order, user_data=user_data.of(plan))
     cloud.check(order)
 

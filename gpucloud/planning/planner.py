@@ -27,6 +27,7 @@ from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of,
 from gpucloud.planning.data_source import DataSource, priced
 from gpucloud.planning.limits import within_limits
 from gpucloud.planning.no_credentials import no_credentials
+from gpucloud.planning.own_image import OwnImage, image_id
 from gpucloud.planning.plan import (
     MAX_ATTEMPTS,
     Candidate,
@@ -68,7 +69,8 @@ class Wish:
 
     ``demand`` has no price limit of its own: ``max_price_usd`` is compared with today's prices. ``to_buy``
     means that the plan is bought at once, for which this machine's clock must be right. ``avoided`` are
-    places to leave out as long as others match. ``data`` are the data sets of the spec.
+    places to leave out as long as others match. ``data`` are the data sets of the spec. ``own`` is the
+    snapshot of a box that ``image`` names, if it names one.
     """
 
     demand: Demand
@@ -77,6 +79,7 @@ class Wish:
     nodes: int
     spec: Spec
     image: str = DEFAULT_IMAGE
+    own: OwnImage | None = None
     accept_snapshot_price: bool = False
     to_buy: bool = False
     avoided: Avoided = NOTHING_AVOIDED
@@ -104,6 +107,7 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
         possible(driven, wish.image),
         wish.spec,
         wish.data,
+        image=image_id(wish.spec, wish.own),
         owner=context.owner,
         now=context.clock(),
     )
@@ -470,25 +474,27 @@ def wish_for(
     near: BucketPlace | None = None,
     avoided: Avoided = NOTHING_AVOIDED,
     data: tuple[DataSource, ...] = (),
+    own: OwnImage | None = None,
 ) -> Wish:
     """The wish of a spec.
 
-    ``volumes`` are the places of its volumes, ``near`` is that of its bucket, ``data`` are its data sets.
+    ``volumes`` are the places of its volumes, ``near`` is that of its bucket, ``data`` are its data sets, and
+    ``own`` is the snapshot of a box that it boots from.
 
     Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
     wanted = [str(p) for p in spec.purchase if p is not Purchase.RESERVED]
     if Purchase.RESERVED in spec.purchase and str(Purchase.ON_DEMAND) not in wanted:
         wanted.append(str(Purchase.ON_DEMAND))
+    demand = replace(spec.demand(), purchases=tuple(wanted), max_price_usd=None, volumes=volumes, near=near)
     return Wish(
-        demand=replace(
-            spec.demand(), purchases=tuple(wanted), max_price_usd=None, volumes=volumes, near=near
-        ),
+        demand=own.narrowed(demand) if own else demand,
         purchases=spec.purchase,
         max_price_usd=spec.max_price,
         nodes=spec.nodes,
         spec=spec,
         image=spec.image or DEFAULT_IMAGE,
+        own=own,
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,
         avoided=avoided,

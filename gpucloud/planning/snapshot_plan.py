@@ -1,4 +1,4 @@
-"""The plans of snapshots: of a volume, and of a volume that is made of one."""
+"""The plans of snapshots: of a volume or a stopped box, and of a volume that is made of one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import timedelta
 from gpucloud.costs.resource_prices import SNAPSHOT, listed_snapshot_price
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Place, Price
+from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import HOURS_PER_DAY, check_keep
@@ -18,6 +19,7 @@ from gpucloud_pricing import Market
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.places import opt_in_head
 from gpucloud_pricing.values import Money
+from gpucloud_templates.software import is_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +28,21 @@ class SnapshotPlan:
 
     Attributes:
         name: its name.
-        volume: what it is made of.
+        source: the volume or box that it is made of.
         place: where it is kept: a region, without a zone.
-        size_gib: the size of the volume, which is the most that it can hold.
+        size_gib: the size of the disk, which is the most that it can hold.
         keep: how long it is kept.
         listed: the list price of snapshots in its region.
+        arch: the architecture of the machines that can boot it; empty for a volume.
     """
 
     name: str
-    volume: Box
+    source: Box
     place: Place
     size_gib: int
     keep: timedelta
     listed: Mapping[str, Price]
+    arch: str = ""
 
     @property
     def most_per_day(self) -> Money | None:
@@ -50,30 +54,57 @@ class SnapshotPlan:
         return Money(amount=round(amount, 6), currency=price.currency)
 
 
-def plan_snapshot(market: Market, volume: Box, *, name: str, keep: timedelta) -> SnapshotPlan:
-    """Plans a snapshot of a volume, in the region of the volume.
+def plan_snapshot(market: Market, source: Box, *, name: str, keep: timedelta) -> SnapshotPlan:
+    """Plans a snapshot of a volume or of the root disk of a stopped box, in its region.
 
     Raises:
-        UsageError: the name is not possible, the volume is not there, its size is unknown, or the snapshot is
-            kept too briefly.
+        UsageError: the name is not possible, the source cannot be copied, or it is kept too briefly.
     """
     load_spec(None, {"name": name})  # its names are those of all holdings
     check_keep(keep)
-    place, size = volume.place, volume.wanted.disk_gib
-    if volume.state is not BoxState.READY or place is None or size is None:
-        reason = (
-            f"its state is {volume.state}" if volume.state is not BoxState.READY else "its size is unknown"
-        )
-        raise UsageError(
-            f"volume {volume.name!r} cannot be copied: {reason}", hint="list them: gpucloud volume list"
-        )
+    kind = None
+    if source.kind is Kind.BOX:
+        if not is_own(name):
+            raise UsageError(f"{name!r} names a recipe of --image", hint="choose another name")
+        _refuse_uncopyable(source)
+        kind = market.types.get((source.cloud, source.offer.instance_type)) if source.offer else None
+    elif source.kind is not Kind.VOLUME:
+        raise UsageError(f"--of: {source.name!r} is a {source.kind}", hint="name a volume, or a stopped box")
+    elif source.state is not BoxState.READY:
+        raise _cannot(source, f"its state is {source.state}")
+    place, size = source.place, source.wanted.disk_gib
+    if place is None or size is None:
+        raise _cannot(source, "its size is unknown")
     return SnapshotPlan(
         name=name,
-        volume=volume,
+        source=source,
         place=replace(place, zone=None),
         size_gib=size,
         keep=keep,
-        listed=listed_snapshot_price(market, place.cloud, place.region, volume.currency),
+        listed=listed_snapshot_price(market, place.cloud, place.region, source.currency),
+        arch=kind.arch if kind else "",
+    )
+
+
+def _refuse_uncopyable(box: Box) -> None:
+    """Refuses a box whose root disk cannot be copied as it is.
+
+    Raises:
+        UsageError: says why.
+    """
+    if len(box.nodes) > 1:
+        raise _cannot(box, f"it has {len(box.nodes)} nodes")
+    if box.state is BoxState.READY:
+        raise _cannot(box, "it runs", f"stop it before: gpucloud stop {box.name}")
+    if box.state is not BoxState.STOPPED:
+        raise _cannot(box, f"its state is {box.state}")
+
+
+def _cannot(source: Box, reason: str, hint: str | None = None) -> UsageError:
+    """The error for a volume or a box that cannot be copied."""
+    listed = {Kind.BOX: "gpucloud list", Kind.VOLUME: "gpucloud volume list"}[source.kind]
+    return UsageError(
+        f"{source.kind} {source.name!r} cannot be copied: {reason}", hint=hint or f"list them: {listed}"
     )
 
 
@@ -95,6 +126,11 @@ def spec_near(market: Market, snapshot: Box, *, name: str, gpu: str | None, zone
         raise UsageError(
             f"snapshot {snapshot.name!r} cannot be restored: its state is {snapshot.state}",
             hint="list them: gpucloud snapshot list",
+        )
+    if snapshot.snapshot and snapshot.snapshot.bootable:
+        raise UsageError(
+            f"snapshot {snapshot.name!r} is of a box, and makes no volume",
+            hint=f"boot a box from it: gpucloud launch --image {snapshot.name}",
         )
     region = market.regions.get((place.cloud, place.region))
     if zone and region and zone not in region.zones:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 USER = "gpucloud"
 """The user on every box, whatever user its image has."""
 PLANNED_NAME = "gpucloud-planned-box"
+PLANNED_ID = "b-00000000000000000000000000"
 PRIVATE_KEY_BYTES = 234
 """The length of an ed25519 key in OpenSSH's format, before base64."""
 
@@ -57,6 +58,7 @@ def boot_plan(
     software: Software,
     spec: Spec,
     *,
+    box: str,
     name: str,
     keys: BoxKeys,
     end: datetime | None,
@@ -69,6 +71,7 @@ def boot_plan(
         candidate: the offer.
         software: what is installed there, for whole GPUs.
         spec: the spec of the user.
+        box: the id of the box.
         name: the box's.
         keys: the box's.
         end: when the box ends; ``None`` for never.
@@ -76,6 +79,7 @@ def boot_plan(
     """
     idle = spec.idles_out_after()
     return BootPlan(
+        box=box,
         name=name,
         user=USER,
         public_key=keys.public_key,

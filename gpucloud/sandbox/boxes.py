@@ -73,8 +73,11 @@ class Boxes:
         with self._lock:
             if spec.id in self._boxes:
                 return
-            if self._sick and not (self._folder / spec.id).exists():
-                spec = replace(spec, sick=self._sick.pop(0))
+            if not (self._folder / spec.id).exists():
+                if self._sick:
+                    spec = replace(spec, sick=self._sick.pop(0))
+                if spec.root_volume:
+                    Disk(self._folder / spec.id).fill(self._volume(spec.root_volume))
             box = Box(
                 self._folder / spec.id,
                 spec,
@@ -123,6 +126,10 @@ class Boxes:
     def copy(self, source: str, target: str) -> None:
         """Fills a volume or a snapshot with the files of another one. May be repeated."""
         boxes_volumes.copy(self._volume(source), self._volume(target))
+
+    def copy_root(self, id: str, target: str) -> None:  # noqa: A002
+        """Fills a snapshot with the files of a box's root disk, without those of its volumes."""
+        Disk(self._folder / id).copy_to(self._volume(target))
 
     def wipe(self, volume: str) -> None:
         """Deletes the files of a volume. May be repeated."""

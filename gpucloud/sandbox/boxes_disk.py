@@ -17,6 +17,9 @@ from gpucloud.sandbox.boxes_volumes import Mounts
 
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 CLOCK, BOOT_ID, KERNEL_LOG = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id", "dev/kmsg"
+IN_MEMORY = ("dev", "proc", "run")
+"""The folders of a root disk that no copy of it has."""
+DRIVER = "driver.done"
 FOLDERS = (
     "root",
     "tmp",
@@ -119,6 +122,32 @@ class Disk:
         with suppress(FileNotFoundError):
             return (self.folder / "console.log").read_text(encoding="utf-8", errors="replace")
         return ""
+
+    def copy_to(self, folder: Path) -> None:
+        """Fills a folder with the files of the root disk; without the volumes that are mounted on it."""
+        mounted = {self.paths.path(path) for path in self.mounts.paths()}
+        memory = {self.root / name for name in IN_MEMORY}
+
+        def left_out(parent: str, names: list[str]) -> set[str]:
+            return {name for name in names if Path(parent, name) in mounted | memory}
+
+        if self.root.is_dir():
+            with suppress(shutil.Error):  # the files of a box that runs may go meanwhile
+                shutil.copytree(self.root, folder / "root", symlinks=True, ignore=left_out)
+            self._copy_installed(self.folder, folder)
+
+    def fill(self, folder: Path) -> None:
+        """Fills a disk that is new with what :meth:`copy_to` has left in a folder, if it has."""
+        if (folder / "root").is_dir():
+            shutil.copytree(folder / "root", self.root, symlinks=True)
+            self._copy_installed(folder, self.folder)
+
+    def _copy_installed(self, source: Path, target: Path) -> None:
+        """Copies the notes of what is installed on a disk."""
+        if (source / "packages").is_dir():
+            shutil.copytree(source / "packages", target / "packages")
+        if (source / DRIVER).exists():
+            (target / DRIVER).touch()
 
     def erase(self) -> None:
         """Removes everything but the console."""

@@ -41,7 +41,8 @@ class BoxSpec:
     ``driver`` is the version of NVIDIA's that the image brings; without one ``nvidia-smi`` is there once an
     install step has run. ``metadata`` is what the box's metadata service says: its cloud's. ``users`` are
     those that the cloud makes, beside those of the user-data; ``default_user`` is the image's own, with the
-    instance's key pair. ``local_disks`` are the models of the type's local disks.
+    instance's key pair. ``local_disks`` are the models of the type's local disks. ``root_volume`` is the root
+    disk, which has the files of another box if it was made of that box's image.
     """
 
     id: str
@@ -60,6 +61,7 @@ class BoxSpec:
     sick: str | None = None
     metadata: Answerer = silent
     local_disks: tuple[str, ...] = ()
+    root_volume: str = ""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

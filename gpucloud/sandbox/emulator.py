@@ -94,6 +94,10 @@ class BoxHost(Protocol):
         """Fills a volume or a snapshot with the files of another one."""
         ...
 
+    def copy_root(self, id_: str, target: str, /) -> None:
+        """Fills a snapshot with the files of a box's root disk."""
+        ...
+
     def wipe(self, volume: str, /) -> None:
         """Deletes the files of a volume; does nothing for an unknown one."""
         ...

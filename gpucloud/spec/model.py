@@ -335,7 +335,7 @@ class Spec:
             read.image,
             Flag(BOX, "IMAGE"),
             {**_STRING, "examples": ["cuda-12.4", "pytorch"]},
-            "A recipe (cuda-12.4, pytorch, ubuntu-22.04) or an image ID of the cloud.",
+            "A recipe (cuda-12.4, pytorch, ubuntu-22.04), a snapshot of a box, or an image ID of the cloud.",
         )
     )
     ttl: timedelta | Literal["none"] | None = field(

@@ -72,6 +72,15 @@ class BucketPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePlace:
+    """Where an image is that only machines in its region can boot."""
+
+    name: str
+    cloud: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """A search of the market. An empty or ``None`` field is no requirement.
 
@@ -92,6 +101,7 @@ class Demand:
         zones: names, globs, ``!x`` to leave out.
         near: a bucket whose region the machine must be in.
         volumes: disks to use: one of each group must be in the place of the machine.
+        image: an image to boot: the machine must be in its region.
         max_price_usd: per hour and box, compute only.
         max_age: quotes older than this are left out.
         include_hidden: include types that are retired, confidential or not sold publicly.
@@ -113,6 +123,7 @@ class Demand:
     zones: tuple[str, ...] = ()
     near: BucketPlace | None = None
     volumes: tuple[tuple[VolumePlace, ...], ...] = ()
+    image: ImagePlace | None = None
     max_price_usd: Decimal | None = None
     max_age: timedelta | None = None
     include_hidden: bool = False

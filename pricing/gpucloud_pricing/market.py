@@ -283,6 +283,7 @@ class Market:
             "zone": not demand.zones,
             "near": demand.near is None,
             "volume": not demand.volumes,
+            "image": demand.image is None,
         }
         place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]
         by_zone = bool(demand.zones or demand.volumes)

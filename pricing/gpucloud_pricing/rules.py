@@ -219,6 +219,14 @@ def volume(demand: Demand, place: Place) -> str | None:
     return None
 
 
+def image(demand: Demand, place: Place) -> str | None:
+    """The place of the image of the demand."""
+    wanted = demand.image
+    if wanted is None or (wanted.cloud, wanted.region) == (place.region.cloud, place.region.name):
+        return None
+    return f"image {wanted.name} is in {wanted.cloud} {wanted.region}"
+
+
 def partition(demand: Demand, place: Place) -> str | None:
     """Partitions with accounts of their own must be named (GovCloud, the China regions of AWS)."""
     head = place.region.partition
@@ -242,6 +250,7 @@ PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
     "zone": zone,
     "near": near,
     "volume": volume,
+    "image": image,
     "partition": partition,
     "opt_in_zone": opt_in_zone,
 }

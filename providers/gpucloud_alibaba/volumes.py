@@ -52,7 +52,7 @@ def create(request: Request, clients: Clients) -> Resource:
 def snapshot_request_of(order: SnapshotOrder) -> Request:
     """The create call of a snapshot as plain JSON; the cloud itself deletes it after ``RetentionDays``."""
     call = {
-        "DiskId": order.disk.id,
+        "DiskId": order.of.id,
         "SnapshotName": order.name,
         "RetentionDays": order.keep_days,
         "ClientToken": order.key,

@@ -23,6 +23,7 @@ _CALLS: dict[ResourceKind, Callable[[EC2Client, str], Any]] = {
     ResourceKind.NIC: lambda ec2, id_: ec2.delete_network_interface(NetworkInterfaceId=id_),
     ResourceKind.DISK: lambda ec2, id_: ec2.delete_volume(VolumeId=id_),
     ResourceKind.SNAPSHOT: lambda ec2, id_: ec2.delete_snapshot(SnapshotId=id_),
+    ResourceKind.IMAGE: lambda ec2, id_: ec2.deregister_image(ImageId=id_),
     ResourceKind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
 }
 
@@ -35,12 +36,14 @@ GRAPH = DeletionGraph(
         ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
         ResourceKind.NIC: (ResourceKind.INSTANCE, ResourceKind.ADDRESS),
         ResourceKind.DISK: (ResourceKind.INSTANCE,),
-        ResourceKind.SNAPSHOT: (),
+        ResourceKind.IMAGE: (),
+        ResourceKind.SNAPSHOT: (ResourceKind.IMAGE,),
         ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""A spot request may start an instance; an instance depends on its address, interface, disk and group. The
+"""A spot request may start an instance; an instance depends on its address, interface, disk and group;
+an image holds its snapshot, which stays when it is deregistered. The
 schedule goes last: it ends an instance that could not be deleted."""
 
 

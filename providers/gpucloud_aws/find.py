@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CLOUD = "aws"
 THREADS = 48
+_ID_FILTER = "image-id"
 PAGE_SIZE = 500
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 
@@ -53,6 +54,17 @@ _TRANSITION_TIME = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 """The time in ``StateTransitionReason``: ``User initiated (2026-01-05 12:00:00 GMT)``."""
 _VOLUME_STATES = {"creating": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
 _SNAPSHOT_STATES = {"pending": State.PENDING, "completed": State.RUNNING, "error": State.STOPPED}
+_IMAGE_STATES = {
+    "pending": State.PENDING,
+    "transient": State.PENDING,
+    "available": State.RUNNING,
+    "deregistered": State.GONE,
+    "invalid": State.STOPPED,
+    "failed": State.STOPPED,
+    "error": State.STOPPED,
+    "disabled": State.STOPPED,
+}
+"""What has failed, or boots nothing, is there all the same. Source: EC2 API reference, ``ImageState``."""
 _SPOT_STATES = {
     "open": State.PENDING,
     "active": State.RUNNING,
@@ -149,7 +161,7 @@ class _Listing:
 
     operation: str
     items: Callable[[Any], Iterable[Any]]  # of an answer
-    ids: str  # the parameter that takes ids
+    ids: str  # the parameter that takes ids; empty for a filter, the image's
     id: str  # the item's member that holds its id
     tags: str = "Tags"
     states: Mapping[str, State] | None = None
@@ -204,6 +216,14 @@ _SHELVES: dict[ResourceKind, _Listing] = {
         whose={"OwnerIds": ["self"]},  # everybody's public ones are listed otherwise
         size="VolumeSize",
     ),
+    ResourceKind.IMAGE: _Listing(
+        "describe_images",
+        lambda answer: answer["Images"],
+        "",  # an id that is unknown would be an error of the request, as in a launch
+        "ImageId",
+        states=_IMAGE_STATES,
+        whose={"Owners": ["self"]},
+    ),
     ResourceKind.GROUP: _Listing(
         "describe_security_groups", lambda answer: answer["SecurityGroups"], "GroupIds", "GroupId"
     ),
@@ -245,7 +265,8 @@ def get(ref: Ref, ec2: EC2Client, zone_id: Callable[[str], str]) -> Resource:
     shelf = _SHELVES.get(ref.kind)
     if shelf is None:
         raise UsageError(f"AWS has no resources of kind {ref.kind}")
-    answer = getattr(ec2, shelf.operation)(**{shelf.ids: [ref.id]}, **shelf.whose)
+    asked = {shelf.ids: [ref.id]} if shelf.ids else {"Filters": [{"Name": _ID_FILTER, "Values": [ref.id]}]}
+    answer = getattr(ec2, shelf.operation)(**asked, **shelf.whose)
     with reading(shelf.operation):
         for item in shelf.items(answer):
             if item[shelf.id] == ref.id:

@@ -53,6 +53,7 @@ from gpucloud_aws import (
     find,
     images,
     network,
+    own_images,
     power,
     prices,
     quotas,
@@ -227,12 +228,21 @@ class AwsProvider:
 
     def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:  # noqa: ARG002
         """A snapshot needs nothing beside itself."""
-        self._refuse_foreign(order.disk)
+        self._refuse_foreign(order.of)
         return snapshots.request_of(order)
 
     def create_snapshot(self, request: Request, /) -> Resource:
         """Creates the snapshot; a repeated call finds it by its tags."""
         return snapshots.create(request, self.clients.ec2_once(request["region"]))
+
+    def prepare_image(self, order: SnapshotOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """An image needs nothing beside itself."""
+        self._refuse_foreign(order.of)
+        return own_images.request_of(order, self.clients.ec2(order.region))
+
+    def create_image(self, request: Request, /) -> Sequence[Resource]:
+        """Creates the image; a repeated call finds it by its tags."""
+        return own_images.create(request, self.clients.ec2_once(request["region"]))
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:
         """Attaches the volume."""

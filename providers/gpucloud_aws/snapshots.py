@@ -24,7 +24,7 @@ def request_of(order: SnapshotOrder) -> Request:
     """The create call as plain JSON. Pure: the same order yields the same request."""
     tags = {"Name": order.name, **order.tags.as_dict()}
     call = {
-        "VolumeId": order.disk.id,
+        "VolumeId": order.of.id,
         "Description": order.name,
         "TagSpecifications": [
             {

@@ -43,7 +43,7 @@ def prepare(order: VolumeOrder, record: Record, clients: Clients) -> Request:
 
 def prepare_snapshot(order: SnapshotOrder, record: Record, clients: Clients) -> Request:
     """Creates the resource group of a snapshot, or finds it; returns the snapshot's PUT as plain JSON."""
-    origin = {"createOption": "Copy", "sourceResourceId": order.disk.id}
+    origin = {"createOption": "Copy", "sourceResourceId": order.of.id}
     properties = {"creationData": origin, "incremental": True, **CLOSED}
     return _request(order, ResourceKind.SNAPSHOT, {"properties": properties}, record, clients)
 

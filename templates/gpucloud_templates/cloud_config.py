@@ -60,7 +60,8 @@ _PRIVATE_KEY = re.compile(
 class BootPlan:
     """What the first boot makes of a box.
 
-    ``user`` is made where the image has none of that name. ``public_key`` may log in, and so may
+    ``box`` is the id of the box: what a disk brings of another box is removed. ``user`` is made where the
+    image has none of that name. ``public_key`` may log in, and so may
     ``extra_keys``; ``host_private_key`` and ``host_public_key`` are the one-time ssh host key (OpenSSH
     formats, ed25519). ``deadline`` is when the box powers itself off, ``None`` for never; ``ttl_s`` is how
     long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
@@ -73,6 +74,7 @@ class BootPlan:
     powering off does not end its bill.
     """
 
+    box: str
     name: str
     user: str
     public_key: str
@@ -189,6 +191,7 @@ def _files(plan: BootPlan) -> list[dict[str, str]]:
 def _arm(plan: BootPlan) -> list[str]:
     """The first command of the first boot stage, on every boot: puts the guard in place and starts it."""
     settings = {
+        "id": plan.box,
         "box": plan.name,
         "user": plan.user,
         "deadline": plan.deadline and int(plan.deadline.timestamp()),

@@ -42,6 +42,7 @@ def machine(tmp_path: Path) -> Iterator[Make]:
     def make(plan: dict[str, Any] | None = None, **about: Any) -> BootedMachine:
         keys = create_keys(tmp_path / "keys", "b-1")
         values: dict[str, Any] = {
+            "box": "b-1",
             "name": "trainer",
             "user": "gpucloud",
             "public_key": keys.public_key,

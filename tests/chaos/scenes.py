@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.chaos.lab import OWNER, STRANGER, Before, Home
+from tests.chaos.lab import CLOUDS, OWNER, STRANGER, Before, Home
 
 Line = tuple[str, ...]
 WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
@@ -35,6 +35,8 @@ class Scene:
         buys: how many machines it starts, or what else it makes.
         made: the kind of what it makes or ends.
         kept: how many of that kind are there before, and stay.
+        beside: how many things of other kinds are there before, and stay.
+        clouds: where it is possible.
         forgotten: whether the journal has been lost: then only tags tell.
         most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
         reads: whether it changes nothing.
@@ -50,6 +52,8 @@ class Scene:
     buys: int = 0
     made: str = "instance"
     kept: int = 0
+    beside: int = 0
+    clouds: Sequence[str] = CLOUDS
     forgotten: bool = False
     most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
     reads: bool = False
@@ -129,6 +133,15 @@ def _used(home: Home, cloud: str) -> None:
         assert done.code == 0, done.err
 
 
+def _imaged(home: Home, cloud: str) -> None:
+    """A snapshot of a box is there, and the box is not."""
+    _stopped(home, cloud)
+    for line in (_IMAGE, ("down", "x", "--yes")):
+        done = home.run(*line)
+        assert done.code == 0, done.err
+
+
+_IMAGE = ("snapshot", "create", "mine", "--of", "x", "--yes")
 _COPY = ("snapshot", "create", "monday", "--of", "data", "--yes")
 
 
@@ -140,6 +153,7 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
+WITH_IMAGES = ("aws",)
 OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
@@ -239,6 +253,34 @@ SCENES = {
             made="disk",
             kept=1,
             kinds=OF_VOLUMES,
+        ),
+        Scene(
+            name="image-create",
+            before=_stopped,
+            line=_always(*_IMAGE),
+            buys=1,
+            made="snapshot",
+            beside=1,
+            stops=True,
+            clouds=WITH_IMAGES,
+            kinds=OF_VOLUMES,
+        ),
+        Scene(
+            name="image-delete",
+            before=_imaged,
+            line=_always("snapshot", "delete", "mine", "--yes"),
+            ends=True,
+            made="snapshot",
+            clouds=WITH_IMAGES,
+            kinds=OF_VOLUMES,
+        ),
+        Scene(
+            name="launch-image",
+            before=_imaged,
+            line=_launch("--image", "mine"),
+            buys=1,
+            clouds=WITH_IMAGES,
+            kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9"}),
         ),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
         Scene(

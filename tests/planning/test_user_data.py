@@ -14,6 +14,7 @@ NOISE_BYTES = 64
 
 def size_with(keys: BoxKeys) -> int:
     plan = BootPlan(
+        box="b-1",
         name="x",
         user=USER,
         public_key=keys.public_key,

@@ -47,6 +47,7 @@ class Rental:
         """What is rented, with keys of its own; a T4 with its driver in the image unless said otherwise."""
         keys = create_keys(self.folder / "keys" / box, box)
         values: dict[str, Any] = {
+            "box": "b-1",
             "name": "mine",
             "user": "gpucloud",
             "public_key": keys.public_key,

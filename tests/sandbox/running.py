@@ -69,6 +69,9 @@ class HollowBoxes:
     def copy(self, source: str, target: str) -> None:
         pass
 
+    def copy_root(self, id_: str, target: str) -> None:
+        pass
+
     def wipe(self, volume: str) -> None:
         self.plugged.pop(volume, None)
 

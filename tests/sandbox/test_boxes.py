@@ -32,6 +32,7 @@ from gpucloud.ssh.client import (
     run,
 )
 from gpucloud.ssh.files import rsync_down, rsync_up
+from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
@@ -471,3 +472,24 @@ def test_an_id_that_is_no_folder_name_is_refused(rental: Rental) -> None:
     with pytest.raises(ValueError, match="not a box id"):
         rental.boxes.boot(replace(rental.spec(), id="../up"))
     assert rental.boxes.console("../up") == ""
+
+
+def test_a_disk_of_another_box_brings_nothing_of_its_guard_its_keys_and_its_setup(rental: Rental) -> None:
+    """Neither its deadline, which has passed, nor what would run or log in a second time."""
+    old = {"setup": ("echo ran >> ~/setups",), "checkpoint": "true", "ttl_s": 3600}
+    first = rental.boot(rental.spec("i-1", plan={**old, "box": "b-1"}))
+    planted = "mkdir -p ~/.ssh ~/.gpucloud; echo old | tee ~/.ssh/authorized_keys ~/.ssh/id ~/.gpucloud/env"
+    assert run(first, ["sh", "-c", planted]).code == 0
+    rental.boxes.stop("i-1")
+    rental.boxes.copy_root("i-1", "snap-1")
+    rental.clock.ahead = timedelta(hours=2)
+    new = {"box": "b-2", "ttl_s": 7200, "deadline": rental.clock.now() + timedelta(hours=2)}
+    second = rental.boot(rental.spec("i-2", plan=new, root_volume="snap-1"))
+    status = until(lambda: guard_status(second))
+    assert 3600 < status["left_s"] <= 7200
+    look = "cat ~/setups; find ~/.ssh ~/.gpucloud /etc/gpucloud -type f"
+    left = run(second, ["sh", "-c", look]).out.decode().splitlines()
+    assert [line.rpartition("/")[2] for line in left] == ["ran", "id", "guard.json"]
+    assert not rental.powered_off
+    old_key, new_key = (pinned(each.keys, each.alias) for each in (first, second))
+    assert old_key != new_key

@@ -27,6 +27,7 @@ from gpucloud_templates.cloud_config import CHECKPOINT, _text
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIz6v2fVq9w0Zt0kVZ0eJXh5Fz9o3JxM8p1a2b3c4d5e"
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE=\n-----END OPENSSH PRIVATE KEY-----\n"
 PLAN = BootPlan(
+    box="b-1",
     name="t4-9k2m",
     user="gpucloud",
     public_key=KEY,

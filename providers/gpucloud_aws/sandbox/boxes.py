@@ -36,10 +36,18 @@ def boot(region: Region, instance: Document) -> None:
             if (key := instance.get("_public_key"))
             else None,
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
+            root_volume=root_of(instance),
             metadata=metadata.service(instance["MetadataOptions"]),
             environ=region.world.box_environ,
         )
     )
+
+
+def root_of(instance: Document) -> str:
+    """The id of an instance's root volume; empty if it was detached."""
+    root = instance["RootDeviceName"]
+    mappings = instance["BlockDeviceMappings"]
+    return next((each["Ebs"]["VolumeId"] for each in mappings if each["DeviceName"] == root), "")
 
 
 def restart(region: Region, instance: Document) -> None:

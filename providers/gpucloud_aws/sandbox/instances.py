@@ -355,6 +355,7 @@ def _finish(region: Region, instance: Document) -> None:
             continue
         if mapping["Ebs"]["DeleteOnTermination"]:
             region.drop("volume", volume["VolumeId"])
+            region.world.boxes.wipe(volume["VolumeId"])
             ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted with its instance")
         else:
             detached(region, volume)

@@ -15,6 +15,7 @@ from typing import Any
 from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import billing
+from gpucloud_aws.sandbox.boxes import root_of
 from gpucloud_aws.sandbox.disks import find_snapshot, find_volume
 from gpucloud_aws.sandbox.instances import find_instances
 from gpucloud_aws.sandbox.keys import check_key, usable_key
@@ -144,7 +145,12 @@ def take(region: Region, volume: Document, about: str | None, tags: list[dict[st
         )
         raise AwsError("SnapshotCreationPerVolumeRateExceeded", text)
     snapshot = _make(region, {**volume, "VolumeSize": volume["Size"]}, about, tags)
-    region.world.boxes.copy(volume["VolumeId"], snapshot["SnapshotId"])
+    holder = next((each["InstanceId"] for each in volume["Attachments"]), None)
+    instance = region.all("instance").get(holder or "")
+    if instance is not None and root_of(instance) == volume["VolumeId"]:
+        region.world.boxes.copy_root(instance["InstanceId"], snapshot["SnapshotId"])
+    else:
+        region.world.boxes.copy(volume["VolumeId"], snapshot["SnapshotId"])
     return snapshot
 
 

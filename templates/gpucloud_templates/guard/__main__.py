@@ -52,11 +52,11 @@ def arm(settings: Mapping[str, Any]) -> None:
     for folder in FOLDERS:
         os.makedirs(ROOT + folder, exist_ok=True)
     if Record(END).read() is None:
-        Record(END).write({"deadline": settings["deadline"], "limit_s": settings["ttl_s"]})
-        Record(SPENT).write({"spent_s": 0.0, "up": 0.0, "boot": ""})
         write(SETTINGS, json.dumps(settings))
         write(f"{UNITS}/gpucloud-guard.service", SERVICE)
         set_backstop(settings["ttl_s"])
+        Record(SPENT).write({"spent_s": 0.0, "up": 0.0, "boot": ""})
+        Record(END).write({"deadline": settings["deadline"], "limit_s": settings["ttl_s"]})
     units = [unit for unit in ("gpucloud-guard.service", "gpucloud-end.timer") if exists(f"{UNITS}/{unit}")]
     for verb in ("enable", "start"):  # the first has systemd read them, too
         system("--no-block", verb, *units)  # --no-block: systemd's own start is not over yet

@@ -188,8 +188,8 @@ def _alike(refused: Iterable[Refusal]) -> list[list[Refusal]]:
     groups: dict[tuple[object, ...], list[Refusal]] = {}
     for each in refused:
         offer = each.offer
-        key = (offer.cloud, offer.region, offer.instance_type, offer.purchase, offer.terms, offer.price_usd)
-        key = (*key, _reasons_text(each))
+        place = (offer.cloud, offer.region, offer.instance_type)
+        key = (*place, offer.purchase, offer.terms, offer.price_usd, _reasons_text(each))
         if key not in groups and len(groups) == ROWS:
             break
         groups.setdefault(key, []).append(each)

@@ -68,12 +68,12 @@ def show(app: App, run: RunName) -> None:
         "state": _state(found).text,
         "command": _command(found),
         "restarts": f"{found.restarts} of at most {found.most_restarts}",
-        "restart_at": found.restart_at and rfc3339(found.restart_at),
+        "restart_at": rfc3339(found.restart_at) if found.restart_at else None,
         "created_at": rfc3339(found.created_at),
-        "expires_at": found.expires_at and rfc3339(found.expires_at),
-        "ended_at": found.ended_at and rfc3339(found.ended_at),
+        "expires_at": rfc3339(found.expires_at) if found.expires_at else None,
+        "ended_at": rfc3339(found.ended_at) if found.ended_at else None,
         "cost_so_far": _money(found.cost_so_far),
-        "failure": found.failure and f"{found.failure.message} ({found.failure.error_class})",
+        "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
     }
     app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
     _show_attempts(app, found.attempts)

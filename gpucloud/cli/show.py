@@ -45,10 +45,10 @@ def show(
         answer: ShowDocument = {"box": document}
         app.output.document("show", answer)
         return
-    texts = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
-    texts |= _judged_texts(box, document)
+    known = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
+    texts = {**known, **_judged_texts(box, document)}
     first = {name: texts.get(name) for name in FIRST}
-    app.output.fields({name.replace("_", " "): text for name, text in (first | texts).items()})
+    app.output.fields({name.replace("_", " "): text for name, text in {**first, **texts}.items()})
     if is_at_most(box):
         app.output.say(at_most_text([box.name]))
 

@@ -229,7 +229,8 @@ class Client:
 
             with self._session.operation() as context:
                 demand = replace(demand, near=place_near(context, market, spec))
-        if spec.image and (own := self._own_image(spec)):
+        own = self._own_image(spec) if spec.image else None
+        if own is not None:
             demand = own.narrowed(demand)
         return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
 
@@ -1496,7 +1497,10 @@ class Client:
 
     def _own_image(self, spec: Spec) -> OwnImage | None:
         from gpucloud.planning.own_image import own_image
+        from gpucloud_templates.software import is_own
 
+        if spec.image is None or not is_own(spec.image):
+            return None  # a recipe needs no journal
         return own_image(self.journal, self.owner, spec, self._session.now())
 
     def _read_snapshot(self, snapshot: JournalBox) -> Snapshot:

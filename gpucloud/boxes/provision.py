@@ -20,7 +20,6 @@ from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon, launch, replace_machines
 from gpucloud.boxes.mounting import mount_all
 from gpucloud.boxes.setup import set_up, store_environment
-from gpucloud.boxes.snapshots import wait_complete
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
 from gpucloud.journal.facts import Facts, FirstBoot
@@ -174,6 +173,8 @@ def buy(
     spec, attempts = wanted.spec, deal.plan.attempts
     own = own_image(context.journal, context.owner, spec, context.clock())
     if own is not None:
+        from gpucloud.boxes.snapshots import wait_complete
+
         wait_complete(context, own.snapshot, ResourceKind.IMAGE)
     box_id = new_id("b-", context.clock(), context.randomness(10))
     purchase = _Purchase(

@@ -90,7 +90,7 @@ def wait_complete(context: Context, snapshot: Box) -> None:
             if pause_s > context.tasks.left_s:
                 raise GpucloudError(
                     f"{cloud.name} has not completed snapshot {snapshot.name!r} within an hour",
-                    hint=f"repeat later: gpucloud snapshot restore {snapshot.name}",
+                    hint=_next(snapshot, f"repeat later: gpucloud snapshot restore {snapshot.name}"),
                 )
             context.tell("wait", f"for {cloud.name} to complete snapshot {snapshot.name}")
             context.tasks.pause(pause_s)
@@ -98,8 +98,13 @@ def wait_complete(context: Context, snapshot: Box) -> None:
     if shown is None or shown.state is not State.RUNNING:
         raise GpucloudError(
             f"{cloud.name} could not complete snapshot {snapshot.name!r}, which holds nothing",
-            hint=f"delete it: gpucloud snapshot delete {snapshot.name}",
+            hint=_next(snapshot, f"delete it: gpucloud snapshot delete {snapshot.name}"),
         )
+
+
+def _next(snapshot: Box, hint: str) -> str:
+    """What to do next about a snapshot; who made an attended one deletes it."""
+    return "repeat the command later" if snapshot.attended else hint
 
 
 def _write_out(context: Context, holder: Box) -> None:

@@ -75,6 +75,7 @@ torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, 
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
 	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/ci/test_action.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
+	MOVES_MIB=1024 $(BIN)/pytest -q -rP tests/chaos/moves.py
 	TEND_LOOKS=2000 $(BIN)/pytest -q -n auto -rP tests/chaos/tenders.py
 	DAMAGED_ANSWERS=200 $(BIN)/pytest -q -n auto tests/providers/test_damaged_answers.py
 	$(BIN)/pytest -q -rP tests/chaos/torture.py

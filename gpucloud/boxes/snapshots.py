@@ -102,7 +102,9 @@ def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = Resource
     if shown is None or shown.state is not State.RUNNING:
         raise GpucloudError(
             f"{cloud.name} could not complete snapshot {snapshot.name!r}, which holds nothing",
-            hint=f"delete it: gpucloud snapshot delete {snapshot.name}",
+            hint="repeat the command later"  # which made it, and has deleted it
+            if snapshot.attended
+            else f"delete it: gpucloud snapshot delete {snapshot.name}",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,9 +60,7 @@ def move(
     nothing new.
     """
     limit = None if max_price is None else number("--max-price", max_price)
-    for path in paths or ():
-        if path.startswith(("/", "~")) or ".." in path.split("/"):
-            raise UsageError(f"--path {path!r} is not below the home folder", hint="--path results")
+    _refuse_outside(paths or ())
     if not yes and not app.output.interactive:
         raise UsageError(
             f"moving {name} needs confirmation, and there is no terminal to ask on", hint="add --yes"
@@ -83,12 +82,28 @@ def move(
                 "old_volumes": [each.document() for each in old_volumes],
             }
             app.output.document("move", answer)
+    _say_moved(app, name, box, deleted, old_volumes)
+    app.output.say(paying_text(living))
+
+
+def _say_moved(app: App, name: str, box: Box, old: Box, old_volumes: Sequence[Volume]) -> None:
+    """Says where a box is now, and what is still billed at its old place."""
     app.output.say(f"{name} has moved to {box.cloud} {box.region} as {box.name}: gpucloud ssh {box.name}")
-    if not deleted.is_over:
+    if not old.is_over:
         app.output.say(f"{name} is still billed. Delete it with: gpucloud down {name}")
     for volume in old_volumes:
         app.output.say(kept_text(volume))
-    app.output.say(paying_text(living))
+
+
+def _refuse_outside(paths: Sequence[str]) -> None:
+    """Refuses paths that are not below the home folder.
+
+    Raises:
+        UsageError: one is not.
+    """
+    for path in paths:
+        if path.startswith(("/", "~")) or ".." in path.split("/"):
+            raise UsageError(f"--path {path!r} is not below the home folder", hint="--path results")
 
 
 def volumes_of(client: Client, box: Box) -> list[Volume]:

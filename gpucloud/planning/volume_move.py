@@ -22,6 +22,7 @@ from gpucloud_pricing import Market
 KEEP_COPY = timedelta(days=1)
 """The deadline of a copy that a move makes and deletes: only a journal that is lost lets it live so long."""
 NAME_LENGTH = 40
+COPY = "-copy"
 _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,3})")
 
 
@@ -84,6 +85,13 @@ class FreeNames:
         """Those of a journal."""
         return cls({each.name for each in journal.boxes(owner=owner, kind=None)})
 
+    def first(self, name: str) -> str:
+        """This name if it is free, or the next free one after it. It is taken then."""
+        if name in self.taken:
+            return self.after(name)
+        self.taken.add(name)
+        return name
+
     def after(self, name: str) -> str:
         """The next free name after this one: ``x-2`` after ``x``, ``x-3`` after ``x-2``. It is taken then."""
         numbered = _NUMBERED.fullmatch(name)
@@ -114,7 +122,8 @@ def volume_moves(journal: Journal, market: Market, box: Box, names: FreeNames) -
                 hint="see your volumes: gpucloud volume list",
             )
         name = names.after(mine[0].name)
-        copy = plan_snapshot(market, mine[0], name=names.after(f"{name}-copy"[-NAME_LENGTH:]), keep=KEEP_COPY)
+        copied = names.first(f"{mine[0].name[: NAME_LENGTH - len(COPY)]}{COPY}")
+        copy = plan_snapshot(market, mine[0], name=copied, keep=KEEP_COPY)
         found.append(VolumeMove(volume=mine[0], path=mount.path, name=name, copy=copy))
     return tuple(found)
 

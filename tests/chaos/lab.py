@@ -273,6 +273,11 @@ class Home:
         ready = "SELECT 1 FROM events WHERE type = 'state' AND json_extract(data, '$.state') = 'ready'"
         return bool(self.rows(ready))
 
+    def has_moved(self) -> bool:
+        """Whether a move has made its new box the user's, as the journal says."""
+        own = "SELECT 1 FROM events WHERE type = 'state' AND json_extract(data, '$.facts.attended') = 0"
+        return bool(self.rows(own))
+
 
 Before = Callable[[Home, str], None]
 """Makes what must be there before a command."""

@@ -12,6 +12,15 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
+ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
+"""Where boxes are moved to: another zone where machines have zones."""
+ROLE = "acs:ram::5123456789012345:role/gpucloud-lender"
+SETS = {
+    "aws": ("s3://lab/team:/data",),
+    "azure": ("az://checkpoints/con/team:/data",),
+    "alibaba": ("oss://lab/team:/data", "--data-role", ROLE),
+}
+"""Data sets of a launch."""
 FAILS = "false"
 """The set-up of a victim that fails."""
 MOST_USD = {"aws": "0.60", "azure": "0.60", "alibaba": "1.20"}
@@ -30,12 +39,12 @@ class Scene:
     Attributes:
         name: unique.
         before: makes what must be there; nothing befalls it.
+        beside: makes what the clouds keep in memory alone: buckets.
         line: the command, for a cloud.
         ends: whether, when it succeeds, nothing of ours may be billed any more.
         buys: how many machines it starts, or what else it makes.
         made: the kind of what it makes or ends.
         kept: how many of that kind are there before, and stay.
-        beside: how many things of other kinds are there before, and stay.
         clouds: where it is possible.
         forgotten: whether the journal has been lost: then only tags tell.
         most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
@@ -48,11 +57,11 @@ class Scene:
     name: str
     line: Callable[[str], Line]
     before: Before = _nothing
+    beside: Before = _nothing
     ends: bool = False
     buys: int = 0
     made: str = "instance"
     kept: int = 0
-    beside: int = 0
     clouds: Sequence[str] = CLOUDS
     forgotten: bool = False
     most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -142,6 +151,24 @@ def _imaged(home: Home, cloud: str) -> None:
 
 
 _IMAGE = ("snapshot", "create", "mine", "--of", "x", "--yes")
+
+
+def _attached(home: Home, cloud: str) -> None:
+    """A box is there that uses a volume."""
+    _stored(home, cloud)
+    done = home.run(*_launch("--volume", "data:/data")(cloud))
+    assert done.code == 0, done.err
+
+
+def _with_a_set(home: Home, cloud: str) -> None:
+    """A data set is there."""
+    from tests.cli.test_checkpoints import STORES
+    from tests.shell import Shell
+
+    scheme, _, _ = SETS[cloud][0].partition(":")
+    STORES[scheme](Shell(home.path, home.path, home.lab.endpoint)).put("a", b"one")
+
+
 _COPY = ("snapshot", "create", "monday", "--of", "data", "--yes")
 
 
@@ -230,6 +257,13 @@ SCENES = {
             kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9"}),
         ),
         Scene(
+            name="launch-data",
+            beside=_with_a_set,
+            line=lambda cloud: (*_launch("--data")(cloud), *SETS[cloud]),
+            buys=1,
+            kinds=frozenset({"H2", "D6", "D7", "F6", "F7", "F8", "F9", "F16"}),
+        ),
+        Scene(
             name="snapshot-create",
             before=_used,
             line=_always(*_COPY),
@@ -260,7 +294,6 @@ SCENES = {
             line=_always(*_IMAGE),
             buys=1,
             made="snapshot",
-            beside=1,
             stops=True,
             clouds=WITH_IMAGES,
             kinds=OF_VOLUMES,
@@ -281,6 +314,15 @@ SCENES = {
             buys=1,
             clouds=WITH_IMAGES,
             kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9"}),
+        ),
+        Scene(
+            name="move-volume",
+            before=_attached,
+            line=lambda cloud: ("move", "x", "--to", ELSEWHERE[cloud], "--yes"),
+            buys=1,
+            made="disk",
+            kept=1,
+            kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9", "F15"}),
         ),
         Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
         Scene(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -61,7 +61,7 @@ class Cell:
 
 def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     """Every cell of a command, from a run of it that nothing befalls."""
-    home = lab.begin_after(scene.before, cloud)
+    home = _begin(lab, scene, cloud)
     lab.clouds.calls(clear=True)
     ports = _ports(lab)
     clean = home.run(*scene.line(cloud), plight={"commit": ["never", 0], "connection": ["never", 0, ports]})
@@ -74,7 +74,7 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     done = {what: int((home.path / what).read_text()) for what in ("commits", "connections")}
     done["swaps"] = done["commits"] - 1  # after the last one nobody looks
     for what in ("writes", "syncs"):
-        home = lab.begin_after(scene.before, cloud)
+        home = _begin(lab, scene, cloud)
         again = home.run(*scene.line(cloud), plight={LOCAL[what][0]: ["never", 0]})
         assert again.code == 0, again.err
         done[what] = int((home.path / what).read_text())
@@ -106,6 +106,13 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     ]
 
 
+def _begin(lab: Lab, scene: Scene, cloud: str) -> Home:
+    """A new home, with all that must be there before a command."""
+    home = lab.begin_after(scene.before, cloud)
+    scene.beside(home, cloud)
+    return home
+
+
 def _ports(lab: Lab) -> list[int | None]:
     return [urlsplit(url).port for url in lab.endpoint.endpoints.values()]
 
@@ -131,17 +138,19 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     chance = random.Random(seed)  # noqa: S311  (to be replayed)
     scene = SCENES[cell.scene]
     crowded = chance.random() < 0.03 or cell.action == "hostile"
-    home = lab.begin(cell.cloud) if crowded else lab.begin_after(scene.before, cell.cloud)
+    home = lab.begin(cell.cloud) if crowded else _begin(lab, scene, cell.cloud)
     try:
         theirs = 0
         if crowded:
             theirs = _stranger(lab, cell.cloud)
             scene.before(home, cell.cloud)
+            scene.beside(home, cell.cloud)
         if cell.action == "hostile":
             lab.put_tags(STRANGER, {"owner": OWNER, **BROKEN_TAGS[cell.nth]})
+        before = set(home.boxes())
         meeting = _befallen(home, scene, cell)
         forgotten = scene.forgotten or cell.action == "swaps"
-        wrong = _after_victim(home, scene, cell, meeting)
+        wrong = _after_victim(home, scene, cell, meeting, before)
         said = [_told("victim", meeting.victim)]
         if meeting.rival is not None:
             said.append(_told("rival", meeting.rival))
@@ -201,7 +210,9 @@ def _struck(home: Home, line: Line, cell: Cell) -> Meeting:
     return Meeting(victim=victim, struck=struck)
 
 
-def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> list[str]:
+def _after_victim(
+    home: Home, scene: Scene, cell: Cell, meeting: Meeting, before: Collection[str]
+) -> list[str]:
     victim, short_of_memory = meeting.victim, cell.action == "memory"
     plight = BY_NAME.get(cell.plight)
     wrong = check_nothing_is_lost(home, forgotten=scene.forgotten or cell.action == "swaps")
@@ -226,15 +237,15 @@ def _after_victim(home: Home, scene: Scene, cell: Cell, meeting: Meeting) -> lis
         if meeting.rival is None or meeting.rival.code == 0:  # what that owes is not for the victim to tell
             # A stop signal may come when the box is ready and the lease given back: it is the rival's to end.
             done = plight is not None and plight.meanwhile.startswith("down") and home.was_ready()
-            buys = 0 if done else scene.buys
+            done = done or (victim.code != 0 and home.has_moved())  # what came then deletes nothing
             wrong += check_truthful(
                 home,
                 victim.code,
                 ends=scene.ends,
-                buys=buys,
+                buys=0 if done else scene.buys,
                 made=scene.made,
                 kept=scene.kept,
-                beside=scene.beside,
+                before=before,
             )
     return wrong
 

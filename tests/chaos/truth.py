@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -140,18 +140,29 @@ def check_ends(home: Home) -> list[str]:
 
 
 def check_truthful(
-    home: Home, code: int, *, ends: bool, buys: int, made: str = "instance", kept: int = 0, beside: int = 0
+    home: Home,
+    code: int,
+    *,
+    ends: bool,
+    buys: int,
+    made: str = "instance",
+    kept: int = 0,
+    before: Collection[str] = (),
 ) -> list[str]:
-    """I24: the exit code tells whether something may still be billed. What stores data outlives a launch."""
+    """I24: the exit code tells whether something may still be billed. What stores data outlives a launch.
+
+    ``before`` are the boxes that were there before the command.
+    """
     mine = ours(home)
     billed = sum(entry["kind"] == made and (made != "disk" or is_stored(entry)) for entry in mine) - kept
-    more = sum(entry["kind"] != made and not is_stored(entry) for entry in mine) - beside
+    new = [entry for entry in mine if entry["box"] not in before]
+    beside = [entry for entry in new if entry["kind"] != made and not is_stored(entry)]
     if code == 0 and ends and billed:
         return [f"exit code 0, and {billed} of kind {made} are billed"]
     if code == 0 and buys and not ends and billed != buys:
         return [f"exit code 0, and {billed} of kind {made} are billed instead of {buys}"]
-    if buys and code in SIGNALLED | {1, 2, 3, 4, 5, 6, 7} and (billed or more):
-        return [f"exit code {code}, and something is billed: {billed} of kind {made}, {more} beside"]
+    if buys and code in SIGNALLED | {1, 2, 3, 4, 5, 6, 7} and (billed or beside):
+        return [f"exit code {code}, and something is billed: {billed} of kind {made}, {len(beside)} beside"]
     return []
 
 

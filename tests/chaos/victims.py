@@ -29,11 +29,13 @@ from typing import Any
 
 import gpucloud.api.ending
 import gpucloud.api.launching
+import gpucloud.api.moving
 import gpucloud.api.session
 import gpucloud.boxes.extend
 import gpucloud.boxes.keeping
 import gpucloud.boxes.mounting
 import gpucloud.boxes.provision
+import gpucloud.boxes.snapshots
 import gpucloud.boxes.starting
 import gpucloud.boxes.stopping
 import gpucloud.cli.app
@@ -46,6 +48,7 @@ import gpucloud.runs.detached
 import gpucloud.runs.job
 import gpucloud.runs.run
 import gpucloud.runs.tend
+import gpucloud.ssh.data
 import gpucloud_azure.create
 from gpucloud.boxes.bring_up import NotReadyError
 from gpucloud.boxes.launch import launch
@@ -112,6 +115,14 @@ def main() -> None:
         (gpucloud.boxes.provision, "bring_up", set_up_at_once),
         (gpucloud.boxes.provision, "mount_all", told),
         (gpucloud.boxes.mounting, "write_out", told),
+        (gpucloud.ssh.data, "install", told),
+        (gpucloud.ssh.data, "prepare", folder),
+        (gpucloud.ssh.data, "copy", copied),
+        (gpucloud.ssh.data, "lock", told),
+        (gpucloud.boxes.snapshots, "write_all", told),
+        (gpucloud.api.moving, "reach", told),
+        (gpucloud.api.moving, "size_of", empty),
+        (gpucloud.api.moving, "copy_between", told),
         (gpucloud.boxes.keeping, "boot_state", guarded),
         (gpucloud.inventory.set_up, "bring_up", measured),
         (gpucloud.inventory.set_up, "reach", told),
@@ -168,6 +179,21 @@ def guarded(target: Target) -> BootState:
 
 def told(*_: object, **__: object) -> None:
     """In place of what is said to a box over ssh."""
+
+
+def folder(*_: object, **__: object) -> str:
+    """In place of making a folder for a data set on a box."""
+    return "/var/lib/gpucloud/data/data"
+
+
+def copied(*_: object, **__: object) -> bool:
+    """In place of copying a data set to a box with the rights that its cloud has lent."""
+    return True
+
+
+def empty(*_: object, **__: object) -> int:
+    """In place of the size of files on a box."""
+    return 0
 
 
 def ended(_: Target) -> list[JobState]:

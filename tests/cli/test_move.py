@@ -14,6 +14,7 @@ from gpucloud.api.moving import refuse_same_place, spec_elsewhere, transfer_of
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Place
 from gpucloud.market.catalog import Catalog
+from gpucloud.planning.volume_move import FreeNames
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.between import server_line
 from gpucloud.ssh.client import ConnectionFailedError
@@ -123,17 +124,13 @@ def test_a_move_that_finds_no_machine_leaves_neither_volume_nor_snapshot(cli: Sh
     assert cli("exec", "x", "--", "cat", "/data/a dir/file").out == "kept\n"
 
 
-@pytest.mark.parametrize(
-    ("action", "stage"),
-    [("CreateSnapshot", "applied"), ("CreateVolume", "answered"), ("AttachVolume", "applied")],
-)
-def test_what_a_killed_move_made_is_deleted_by_the_next_command(
-    own_clouds: Shell, action: str, stage: str
-) -> None:
+def test_what_a_killed_move_made_is_deleted_by_the_next_command(own_clouds: Shell) -> None:
+    """A snapshot, a volume, and the box that holds it."""
     with_a_volume(own_clouds, "aws")
     before = billed(own_clouds)
-    own_clouds.sandbox.fault(cloud="aws", action=action, effect="kill", stage=stage)
+    own_clouds.sandbox.fault(cloud="aws", action="AttachVolume", effect="kill", stage="applied")
     assert own_clouds("move", "x", "--to", "use1-az2", "--yes").code == -signal.SIGKILL
+    assert len(billed(own_clouds)) == len(before) + 4
     assert own_clouds("sweep", "--yes").code == 0
     assert billed(own_clouds) == before
 
@@ -154,6 +151,20 @@ def test_the_question_names_the_volumes_and_what_they_cost_and_no_leaves_nothing
 
 
 HERE = Place(cloud="aws", region="us-east-1", zone="use1-az1")
+
+
+def test_names_count_on_and_are_never_taken_or_too_long() -> None:
+    names = FreeNames({"x", "x-2", "x-4", "y", "a" * 40})
+    assert [names.after(name) for name in ("x", "x-2", "y", "node-9", "a" * 40)] == [
+        "x-3",
+        "x-5",
+        "y-2",
+        "node-10",
+        f"{'a' * 38}-2",
+    ]
+    assert (names.first("y-copy"), names.first("y-copy")) == ("y-copy", "y-copy-2")
+
+
 WRONG = {
     "the same cloud": (a_box(place=HERE), "aws"),
     "the same region": (a_box(place=HERE), "us-east-1"),

@@ -217,6 +217,7 @@ class RunAttemptDocument(TypedDict):
             a restart) or ``launch`` (its process ended before the command began); ``null`` if it was not.
         message: the loss, in words.
         checkpoint: the number of the newest attempt that had a whole checkpoint in the bucket then.
+        checkpoint_bytes: about how large that was; ``null`` if it is not known.
         cost_so_far: what the box has cost, by currency.
     """
 
@@ -232,6 +233,7 @@ class RunAttemptDocument(TypedDict):
     loss: str | None
     message: str | None
     checkpoint: str | None
+    checkpoint_bytes: int | None
     cost_so_far: list[MoneyDocument]
 
 

@@ -121,6 +121,7 @@ class Buyer:
                 accept_snapshot_price=self.wanted.accept_snapshot_price,
                 to_buy=True,
                 avoided=self.wanted.avoided,
+                carried=self.wanted.carried,
             )
         if self.saved is not None:
             plan = renewed(self.saved, plan)

@@ -19,12 +19,14 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
+from gpucloud.planning.data_source import GIB
+from gpucloud.planning.egress import Carried
 from gpucloud.planning.object_store import refuse_outside
 from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import write_end
-from gpucloud.runs.rules import avoided, spec_left
+from gpucloud.runs.rules import avoided, hours_ahead, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -88,8 +90,12 @@ class Attempts:
     context: Context
     wanted: Wanted
 
-    def buy(self, run: Run) -> Box:
+    def buy(self, run: Run, kept: Settings | None) -> Box:
         """A box for the next attempt of a run, which this process holds, as the run.
+
+        Args:
+            run: the run.
+            kept: where its checkpoints go, if it has any.
 
         Raises:
             PriceError: the budget of the run is spent; or as :meth:`Buyer.buy`.
@@ -99,8 +105,14 @@ class Attempts:
         spec = self.wanted.spec
         if run.attempts:
             spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
-        wanted = replace(self.wanted, spec=spec, run=run, avoided=avoided(run.attempts, now))
-        return Buyer(self.context, self.client.catalog, wanted).buy()
+        carried = _carried(run, kept, spec, now)
+        wanted = replace(self.wanted, spec=spec, run=run, avoided=avoided(run.attempts, now), carried=carried)
+        box = Buyer(self.context, self.client.catalog, wanted).buy()
+        if carried is not None and box.place is not None:
+            text = carried.text(self.client.catalog.market, (box.place.cloud, box.place.region))
+            if text is not None:
+                self.context.tell("restart", text)
+        return box
 
     def _spent_usd(self, run: Run, now: datetime) -> Decimal:
         """What the boxes of a run have cost so far. With a budget, every part of them has a known price."""
@@ -109,6 +121,20 @@ class Attempts:
         usd = self.client.catalog.market.usd
         known = [usd(cost.amount.amount, cost.amount.currency) for cost in costs if cost is not None]
         return sum(filter(None, known), Decimal(0))
+
+
+def _carried(run: Run, kept: Settings | None, spec: Spec, now: datetime) -> Carried | None:
+    """The newest checkpoint of a run, which its next box reads; ``None`` without one."""
+    if kept is None or not run.attempts or run.attempts[-1].checkpoint is None:
+        return None
+    size = run.attempts[-1].checkpoint_bytes
+    return Carried(
+        url=kept.url,
+        place=(kept.cloud, kept.place.region),
+        gib=None if size is None else Decimal(size) / GIB,
+        hours=hours_ahead(run.attempts, run.expires_at, now),
+        nodes=spec.nodes,
+    )
 
 
 def begin(context: Context, wanted: Wanted, work: Work) -> Run:
@@ -176,7 +202,7 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
     kept = _settled(client, context, wanted)
     record = _first_step(client, context, wanted, work, alone=alone)
     try:
-        box = Attempts(client, context, wanted).buy(record)
+        box = Attempts(client, context, wanted).buy(record, kept)
         begin_job(context, context.journal.held_run(record), box, kept)
     except BaseException as error:
         write_end(context, record, error)

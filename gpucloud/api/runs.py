@@ -34,6 +34,7 @@ class RunAttempt:
         loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` or ``launch``.
         message: the loss, in words.
         checkpoint: the number of the newest attempt with a whole checkpoint in the bucket then.
+        checkpoint_bytes: about how large that was.
         cost_so_far: what the box has cost, by currency.
     """
 
@@ -49,6 +50,7 @@ class RunAttempt:
     loss: Loss | None
     message: str | None
     checkpoint: str | None
+    checkpoint_bytes: int | None
     cost_so_far: tuple[Money, ...]
 
     @classmethod
@@ -67,6 +69,7 @@ class RunAttempt:
             lost_at=attempt.lost_at,
             loss=attempt.loss,
             checkpoint=attempt.checkpoint,
+            checkpoint_bytes=attempt.checkpoint_bytes,
             message=attempt.message,
             cost_so_far=tuple(totals_of(charges(box, None, now, client.billing_of))) if box else (),
         )
@@ -86,6 +89,7 @@ class RunAttempt:
             "loss": str(self.loss) if self.loss else None,
             "message": self.message,
             "checkpoint": self.checkpoint,
+            "checkpoint_bytes": self.checkpoint_bytes,
             "cost_so_far": [money.document() for money in self.cost_so_far],
         }
 

@@ -13,6 +13,7 @@ from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER
+from gpucloud.runs.checkpoints import Settings
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.tend import NotHereError, Tended, Tender, end_boxes
 from gpucloud.runtime.context import Context
@@ -52,7 +53,7 @@ class _Buyer:
     context: Context
     variables: Mapping[str, str]
 
-    def buy(self, run: Run) -> Box:
+    def buy(self, run: Run, kept: Settings | None) -> Box:
         """A box for the next attempt of a run.
 
         Raises:
@@ -68,7 +69,7 @@ class _Buyer:
             )
         except UsageError as error:
             raise NotHereError(run.run_id, error) from error
-        return Attempts(self.client, self.context, wanted).buy(run)
+        return Attempts(self.client, self.context, wanted).buy(run, kept)
 
 
 def _is_left(context: Context, box: Box) -> bool:

@@ -27,6 +27,7 @@ from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import boots
+from gpucloud.planning.egress import Carried
 from gpucloud.planning.own_image import image_id, own_image
 from gpucloud.planning.plan import Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
@@ -67,6 +68,7 @@ class Wanted:
         keep_on_failure: whether it is kept until its deadline if its set-up fails.
         run: the run that it is an attempt of, which this process holds.
         avoided: places to leave out as long as others match.
+        carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
         clean_up: the command that ends it after a second signal, if not ``down`` of its name.
     """
 
@@ -75,6 +77,7 @@ class Wanted:
     run_id: str | None = None
     run: Run | None = None
     avoided: Avoided = NOTHING_AVOIDED
+    carried: Carried | None = None
     attended: bool = False
     accept_snapshot_price: bool = False
     keep_on_failure: bool = False

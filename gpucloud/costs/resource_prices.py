@@ -9,7 +9,14 @@ from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
 from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
-from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price, snapshot_price, transfer_cost
+from gpucloud_pricing.tariffs import (
+    TariffCost,
+    address_price,
+    disk_price,
+    egress_cost,
+    snapshot_price,
+    transfer_cost,
+)
 from gpucloud_pricing.values import Money
 
 
@@ -148,5 +155,28 @@ def transfer_price(
     """What it costs to send data from one cloud and region to another, in USD; ``None`` if unknown."""
     here, there = market.regions.get(origin), market.regions.get(target)
     cost = transfer_cost(market.tariffs, here, there, gib) if here and there else None
+    return _in_usd(market, cost)
+
+
+def store_transfer_price(
+    market: Market, origin: tuple[str, str], target: tuple[str, str], gib: Decimal | None
+) -> Money | None:
+    """What it costs to move data between a bucket and a machine, in USD; ``None`` if unknown.
+
+    Within a region nothing, unless the cloud bills it as internet traffic
+    (:attr:`gpucloud_pricing.billing.Billing.bucket_over_internet`). Without a size (``gib``), only what is
+    free has a known price. Requests are not counted.
+    """
+    here = origin == target
+    if here and not market.billing_of(origin[0]).bucket_over_internet:
+        return Money(amount=Decimal(0), currency="USD")
+    if gib is None:
+        return None
+    if not here:
+        return transfer_price(market, origin, target, gib)
+    return _in_usd(market, egress_cost(market.tariffs, origin, gib))
+
+
+def _in_usd(market: Market, cost: TariffCost | None) -> Money | None:
     usd = None if cost is None else market.usd(cost.amount, cost.currency)
     return None if usd is None else Money(amount=usd, currency="USD")

@@ -59,6 +59,7 @@ class Attempt:
         message: the loss, in words.
         place: where its box was.
         checkpoint: the name of the newest checkpoint that was complete then; ``None`` without one.
+        checkpoint_bytes: about how large it was; ``None`` if that is not known.
     """
 
     box: str | None
@@ -68,6 +69,7 @@ class Attempt:
     message: str | None = None
     place: AttemptPlace | None = None
     checkpoint: str | None = None
+    checkpoint_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.provider import StorageGrant, StorePlace, StoreSize
-from gpucloud.costs.resource_prices import transfer_price
+from gpucloud.costs.resource_prices import store_transfer_price
 from gpucloud.errors import UsageError
 from gpucloud.spec.fields import DataSet
 from gpucloud_pricing import Market
@@ -72,7 +72,7 @@ class DataSource:
 def priced(
     market: Market, sources: Sequence[DataSource], target: tuple[str, str], nodes: int
 ) -> tuple[DataSource, ...]:
-    """Data sets with what copying them costs: nothing within a region, by the tariffs otherwise.
+    """Data sets with what copying them costs (:func:`gpucloud.costs.resource_prices.store_transfer_price`).
 
     Requests are not counted.
 
@@ -85,10 +85,8 @@ def priced(
 
     def cost(source: DataSource) -> Money | None:
         origin = (source.cloud, source.place.region)
-        if origin == target:
-            return Money(amount=Decimal(0), currency="USD")
-        known = source.size is not None and source.size.whole
-        return transfer_price(market, origin, target, source.gib * nodes) if known else None
+        whole = source.size is not None and source.size.whole
+        return store_transfer_price(market, origin, target, source.gib * nodes if whole else None)
 
     return tuple(replace(source, traffic=cost(source)) for source in sources)
 

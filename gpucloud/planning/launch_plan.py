@@ -8,6 +8,7 @@ from pathlib import Path
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.data_sets import measured
+from gpucloud.planning.egress import Carried
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.object_store import place_near, refuse_outside
 from gpucloud.planning.own_image import own_image
@@ -30,6 +31,7 @@ def plan_launch(
     accept_snapshot_price: bool = False,
     to_buy: bool = False,
     avoided: Avoided = NOTHING_AVOIDED,
+    carried: Carried | None = None,
 ) -> Plan:
     """The plan for a spec, at today's prices; the rest is as in :class:`gpucloud.planning.planner.Wish`.
 
@@ -53,6 +55,7 @@ def plan_launch(
         volumes=places_of(volumes),
         near=near,
         avoided=avoided,
+        carried=carried,
         data=data,
         own=own_image(context.journal, context.owner, spec, context.clock()),
     )

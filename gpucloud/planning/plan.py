@@ -45,7 +45,8 @@ class Candidate:
     cloud itself quoted it, ``None`` for a price of the market's data. ``ceiling_usd`` is the most that it may
     cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
     ``reservation`` is held capacity to launch into. ``local_ssd_gib`` is the size of the local disks, 0 where
-    there are none, or none is known.
+    there are none, or none is known. ``surcharge_usd`` is what the order adds to the price per hour and node,
+    for what is not billed by the hour; ``None`` if that is unknown.
     """
 
     cloud: str
@@ -70,6 +71,7 @@ class Candidate:
     quoted_at: datetime | None = None
     reservation: str | None = None
     local_ssd_gib: Decimal = Decimal(0)
+    surcharge_usd: Decimal | None = Decimal(0)
 
     @property
     def place(self) -> str:
@@ -214,12 +216,14 @@ class Plan:
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The order of choice: unflagged, plausible, cheaper, newer price, smaller, then by name."""
+    """The order of choice: unflagged, plausible, cheaper, newer price, smaller, then by name.
+
+    What has an unknown surcharge never comes before anything else.
+    """
     return sorted(
         candidates,
         key=lambda c: (
-            caution(c.flags),
-            c.price_usd,
+            *_price_level(c),
             -c.as_of.toordinal(),
             c.vcpus,
             c.cloud,
@@ -249,8 +253,9 @@ def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[
     return tuple(ordered[:most])
 
 
-def _price_level(candidate: Candidate) -> tuple[int, Decimal]:
-    return caution(candidate.flags), candidate.price_usd
+def _price_level(candidate: Candidate) -> tuple[bool, int, Decimal]:
+    surcharge = candidate.surcharge_usd
+    return surcharge is None, caution(candidate.flags), candidate.price_usd + (surcharge or 0)
 
 
 def _spread(level: Sequence[Candidate]) -> list[Candidate]:

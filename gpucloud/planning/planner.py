@@ -25,6 +25,7 @@ from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.data_source import DataSource, priced
+from gpucloud.planning.egress import Carried
 from gpucloud.planning.limits import within_limits
 from gpucloud.planning.no_credentials import no_credentials
 from gpucloud.planning.own_image import OwnImage, image_id
@@ -69,8 +70,9 @@ class Wish:
 
     ``demand`` has no price limit of its own: ``max_price_usd`` is compared with today's prices. ``to_buy``
     means that the plan is bought at once, for which this machine's clock must be right. ``avoided`` are
-    places to leave out as long as others match. ``data`` are the data sets of the spec. ``own`` is the
-    snapshot of a box that ``image`` names, if it names one.
+    places to leave out as long as others match. ``carried`` is a checkpoint to restore, which counts in the
+    order. ``data`` are the data sets of the spec. ``own`` is the snapshot of a box that ``image`` names, if
+    it names one.
     """
 
     demand: Demand
@@ -83,6 +85,7 @@ class Wish:
     accept_snapshot_price: bool = False
     to_buy: bool = False
     avoided: Avoided = NOTHING_AVOIDED
+    carried: Carried | None = None
     data: tuple[DataSource, ...] = ()
 
 
@@ -99,6 +102,8 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     wanted = candidates_of(search(market, wish.demand, context.clock().date()).offers)
     if not wanted:
         raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
+    if wish.carried is not None:
+        wanted = wish.carried.ordered(market, wanted)
     driven, vgpus = without_vgpus(wanted, wish.image)
     if not driven:
         raise refused_vgpu(market, wish.demand, context.clock().date(), wanted[0])
@@ -115,6 +120,8 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     context.tell("quote", "asking the clouds for today's prices")
     tried = inquiry.attempts()
     _tell_moves(context, wanted, tried)
+    if wish.carried is not None and (passed_over := wish.carried.passed_over(market, tried)):
+        context.tell("plan", passed_over)
     endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=context.clock(),
@@ -473,6 +480,7 @@ def wish_for(
     volumes: tuple[tuple[VolumePlace, ...], ...] = (),
     near: BucketPlace | None = None,
     avoided: Avoided = NOTHING_AVOIDED,
+    carried: Carried | None = None,
     data: tuple[DataSource, ...] = (),
     own: OwnImage | None = None,
 ) -> Wish:
@@ -498,5 +506,6 @@ def wish_for(
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,
         avoided=avoided,
+        carried=carried,
         data=data,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.records import Box
+from gpucloud.planning.data_sets import MOST_COUNTED
 from gpucloud.planning.object_store import store_of
 from gpucloud.runs.job import Job, follow_job
 from gpucloud.runtime.context import Context
@@ -199,20 +200,45 @@ def resume(context: Context, target: Target, settings: Settings, number: int) ->
     return Held(context, target, context.clouds[settings.cloud], _grant(settings, number))
 
 
-def newest(context: Context, settings: Settings) -> str | None:
-    """The number of the newest attempt with a whole checkpoint, as text; ``None`` without one.
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest whole checkpoint of a run: the number of its attempt, and about its size, if known."""
 
-    ``None`` also if the store does not answer.
-    """
+    attempt: str
+    size_bytes: int | None
+
+
+def newest(context: Context, settings: Settings) -> Newest | None:
+    """The newest whole checkpoint of a run; ``None`` without one, or if the store does not answer."""
     cloud = context.clouds[settings.cloud]
     try:
         for number in sorted(_attempts_in(context, settings), reverse=True):
             path = f"{settings.attempts}/{number}"
-            if MARKER in context.tasks.run(partial(cloud.names, settings.place, path)):
-                return str(number)
+            names = context.tasks.run(partial(cloud.names, settings.place, path))
+            if MARKER in names:
+                return Newest(str(number), _size(context, settings, path, names))
     except CloudError as error:
         context.warn(STEP, f"warning: whether there is a newer checkpoint is not known: {error.message}")
     return None
+
+
+def _size(context: Context, settings: Settings, path: str, names: Sequence[str]) -> int | None:
+    """About how large the newest checkpoint of an attempt is; ``None`` if the store does not say.
+
+    Its first one is whole, each later one holds what has changed: the larger one of the first and the last.
+    """
+    cloud, numbers = context.clouds[settings.cloud], sorted(map(int, filter(str.isdecimal, names)))
+    folders = [f"{path}/{number}" for number in {*numbers[:1], *numbers[-1:]}]
+    try:
+        sizes = [
+            context.tasks.run(partial(cloud.measure, settings.place, folder, MOST_COUNTED))
+            for folder in folders
+        ]
+    except CloudError as error:
+        context.warn(STEP, f"warning: the size of the newest checkpoint is not known: {error.message}")
+        return None
+    known = [size.size_bytes for size in sizes if size is not None and size.whole]
+    return max(known) if known and len(known) == len(sizes) else None
 
 
 def _attempts_in(context: Context, settings: Settings) -> list[int]:

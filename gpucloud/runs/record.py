@@ -12,6 +12,7 @@ from gpucloud.journal.events import RunEnded, RunLost
 from gpucloud.journal.records import Run
 from gpucloud.journal.runs import Attempt, AttemptPlace, Failure, Loss, RunState
 from gpucloud.redaction import redact
+from gpucloud.runs.checkpoints import Newest
 from gpucloud.runs.rules import ASKS_FOR_RESTART, Restart, Stop, after_loss
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError
@@ -43,7 +44,7 @@ def loss_of(error: GpucloudError) -> Loss | None:
 
 
 def write_loss(
-    context: Context, run: Run, loss: Loss, message: str, checkpoint: str | None = None
+    context: Context, run: Run, loss: Loss, message: str, newest: Newest | None = None
 ) -> Restart | Stop:
     """Writes down that the attempt under way was lost, if another one is to be made.
 
@@ -52,13 +53,15 @@ def write_loss(
         run: the run, which this process holds.
         loss: why it was lost.
         message: the loss, in words.
-        checkpoint: the name of the newest whole checkpoint; ``None`` without one.
+        newest: the newest whole checkpoint; ``None`` without one.
 
     Raises:
         StaleWriterError: the run was taken over.
     """
     *before, lost = _with_loss(context, run, loss, message)
-    attempts = (*before, replace(lost, checkpoint=checkpoint))
+    if newest is not None:
+        lost = replace(lost, checkpoint=newest.attempt, checkpoint_bytes=newest.size_bytes)
+    attempts = (*before, lost)
     step = after_loss(run.work, attempts, run.expires_at, context.clock())
     if isinstance(step, Restart):
         context.journal.write(run, RunLost(attempt=attempts[-1], restart_at=step.at))

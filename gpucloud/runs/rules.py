@@ -29,6 +29,8 @@ BACKOFF_S = (0, 5, 10, 20, 40, 80, 160, 300)
 """The pauses after the first, second … loss in a row; the last one also after any further."""
 CAPACITY_PAUSE_S = 60
 """The shortest pause after no offer had started."""
+LEAST_AHEAD, LONGEST_AHEAD = timedelta(hours=1), timedelta(days=1)
+"""The bounds of what the next box is expected to live, where nothing else says more."""
 EVERY_REASON = tuple(Loss)
 _LOST_BOX = frozenset({Loss.INTERRUPTION, Loss.HARDWARE})
 
@@ -158,6 +160,18 @@ def avoided(attempts: Sequence[Attempt], now: datetime) -> Avoided:
         places=frozenset((place.cloud, place.region, place.zone, place.instance_type) for place in places),
         regions=frozenset(region for region in regions if regions.count(region) > 1),
     )
+
+
+def hours_ahead(attempts: Sequence[Attempt], expires_at: datetime | None, now: datetime) -> Decimal:
+    """For how long the next box of a run is expected to live, in hours.
+
+    As long as the boxes that it lost, on average, and an hour at least; but not beyond the deadline of the
+    run, or a day if it has none.
+    """
+    lives = [each.lost_at - each.at for each in attempts if each.loss in _LOST_BOX and each.lost_at]
+    left = LONGEST_AHEAD if expires_at is None else expires_at - now
+    expected = max(sum(lives, timedelta()) / len(lives), LEAST_AHEAD) if lives else left
+    return Decimal(int(min(expected, left).total_seconds())) / 3600
 
 
 def tried(attempt: Attempt) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Attendant:
     context: Context
     record: Run
     orders: Orders
-    buy: Callable[[Run], Box]
+    buy: Callable[[Run, checkpoints.Settings | None], Box]
     box: Box | None = None
     not_fetched: list[str] = field(default_factory=list[str])
 
@@ -111,7 +111,7 @@ class Attendant:
     def _until_ended(self) -> int:
         while True:
             try:
-                self.box = self.buy(self._now())
+                self.box = self.buy(self._now(), self.orders.checkpoints)
                 return self._with_box(self.box)
             except GpucloudError as error:
                 loss = loss_of(error)

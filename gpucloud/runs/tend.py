@@ -92,7 +92,7 @@ class Tender:
     """Looks after runs. ``buy`` returns a box for a run, both of which this process then holds."""
 
     context: Context
-    buy: Callable[[Run], Box]
+    buy: Callable[[Run, checkpoints.Settings | None], Box]
 
     def tend(self, run: Run) -> Tended:
         """Looks after one run that is not over.
@@ -260,7 +260,7 @@ class Tender:
         """Makes another attempt."""
         try:
             kept = self._kept(run)
-            box = self.buy(run)
+            box = self.buy(run, kept)
             begin_job(self.context, self.context.journal.held_run(run), box, kept)
         except GpucloudError as error:
             loss = loss_of(error)

@@ -151,13 +151,19 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
         "else echo one >kept/step; echo begun; sleep 60; fi"
     )
     hook = ("--checkpoint", "echo and what the hook has added >>kept/step")
-    process = cli.start(*RUN, "--spot", "--retry-on", "interruption", *hook, "--", "sh", "-c", script)
+    elsewhere = ("--region", "us-west-2")
+    line = (*RUN, "--spot", "--retry-on", "interruption", *elsewhere, *hook, "--", "sh", "-c", script)
+    process = cli.start(*line)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=15)
     out, err = process.communicate(timeout=120)
     assert (process.wait(), out) == (0, f"one\nand what the hook has added\ns3://{BUCKET}/team/r1\n"), err
     assert "of attempt 1: 1 files, 32 bytes" in err
+    said = (
+        f"restart on aws us-west-2: reading the checkpoint (about 0.0 GiB) from s3://{BUCKET}/team/r1 costs "
+    )
+    assert said in " ".join(err.split())
     [run] = cli("runs", "list", "--all", "--json").json["runs"]
     assert [each["checkpoint"] for each in run["attempts"]] == ["1", None]
     assert cli.billed() == []

@@ -164,12 +164,16 @@ def test_a_detached_run_goes_on_with_its_checkpoints_and_has_its_lease_from_whoe
         'else echo "$GPUCLOUD_CHECKPOINT_URL" >kept/one; sleep 600; fi'
     )
     result = cli.home / "result"
-    begun = cli(*DETACH, *kept, "--", "sh", "-c", script, "sh", str(result))
+    begun = cli(*DETACH, "--region", "us-west-2", *kept, "--", "sh", "-c", script, "sh", str(result))
     assert begun.code == 0, begun.err
     until(lambda: has(s3, "team/r/attempts/1/latest.json"), "the first checkpoint")
     interrupt(cli)
-    assert tended(cli)[0] == "restarted"
-    assert the_run(cli)["attempts"][0]["checkpoint"] == "1"
+    looked = cli("tend", "--json")
+    assert looked.json["runs"][0]["did"] == "restarted", looked.err
+    said = "restart on aws us-west-2: reading the checkpoint (about 0.0 GiB) from s3://lab/team/r costs "
+    assert said in " ".join(looked.err.split())
+    lost = the_run(cli)["attempts"][0]
+    assert (lost["checkpoint"], lost["checkpoint_bytes"]) == ("1", len("s3://lab/team/r\n"))
     [machine] = cli.billed()
     home = cli.endpoint.folder / "boxes" / str(machine["id"]) / "root/home/gpucloud"
     config = home / ".gpucloud/checkpoints/rclone.conf"

@@ -20,6 +20,7 @@ from gpucloud.runs.rules import (
     after_loss,
     avoided,
     fate_of,
+    hours_ahead,
     job_environment,
     spec_left,
 )
@@ -179,6 +180,28 @@ def test_the_next_attempt_has_what_is_left_of_time_and_budget_and_the_same_limit
     assert left.max_price == spec.max_price
     endless = load_spec(None, {"gpu": "T4", "ttl": "none"})
     assert spec_left(endless, None, Decimal(9), now) == endless
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("lived_h", "left_h", "expected_h", "sentence"),
+    [
+        ((2, 4), 10, 3, "as long as the lost boxes did, on average"),
+        ((2, 4), 1.5, 1.5, "but not beyond the deadline"),
+        ((0.1,), 10, 1, "an early loss says little: an hour at least"),
+        ((), 10, 10, "without a lost box, until the deadline"),
+        ((), None, 24, "without a deadline either, a day"),
+        ((99,), None, 24, "and no more than that"),
+    ],
+)
+def test_the_next_box_is_expected_to_live(
+    lived_h: tuple[float, ...], left_h: float | None, expected_h: float, sentence: str
+) -> None:
+    lost = [replace(attempts("i")[0], at=START - hours * HOUR) for hours in lived_h]
+    expires_at = None if left_h is None else START + left_h * HOUR
+    assert hours_ahead([*lost, *attempts("c")], expires_at, START) == Decimal(str(expected_h)), sentence
 
 
 def test_a_run_whose_budget_is_spent_gets_no_other_box() -> None:

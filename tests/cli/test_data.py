@@ -66,6 +66,35 @@ def test_a_run_that_is_restarted_has_its_data_again(cli: Shell, s3: Any) -> None
     assert cli.billed() == []
 
 
+def test_every_node_has_the_data_and_so_has_a_box_that_was_moved(cli: Shell, s3: Any) -> None:
+    cli.launch(*AWS, *DATA, "--nodes", "2", "--name", "pair")
+    copies = [*cli.endpoint.folder.glob("boxes/*/root/var/lib/gpucloud/data/data/sub/b")]
+    assert [each.read_bytes() for each in copies] == [b"two", b"two"]
+    assert cli("down", "pair", "--yes").code == 0
+    cli.launch(*AWS, *DATA, "--region", "us-east-1", "--name", "b1")
+    moved = cli("move", "b1", "--to", "us-west-2", "--yes", "--json")
+    assert moved.code == 0, moved.err
+    [machine] = [each for each in cli.billed() if each["kind"] == "instance"]
+    assert machine["region"] == "us-west-2"
+    assert (root(cli) / "var/lib/gpucloud/data/data/sub/b").read_bytes() == b"two"
+
+
+def test_a_copy_that_takes_longer_than_its_rights_goes_on_with_new_ones(own_clouds: Shell) -> None:
+    """The clouds' clock passes an hour between its first files, which the box asks for eight at a time."""
+    cli = own_clouds
+    s3 = client(cli.endpoint, "s3")
+    s3.create_bucket(Bucket=BUCKET)
+    for number in range(20):
+        put(s3, f"set/{number}", b"x")
+    cli.sandbox.fault(effect="delay", seconds=2.0, action="GetObject", times=None)
+    process = cli.start("run", *AWS, *DATA, "--", "sh", "-c", "ls /data | wc -l")
+    until(lambda: any(each["action"] == "GetObject" for each in cli.sandbox.calls()), "the first file")
+    cli.sandbox.clock(advance_s=3700)
+    ran = cli.finish(process)
+    assert (ran.code, ran.out.strip()) == (0, "20"), ran.err
+    assert "ExpiredToken" in ran.err
+
+
 def test_a_detached_run_that_is_restarted_by_tend_has_its_data_again(cli: Shell, s3: Any) -> None:
     line = ("run", "--detach", *AWS, *DATA, "--spot", "--restarts", "1", "--run-id", "r1")
     assert cli(*line, "--", "sleep", "60").code == 0

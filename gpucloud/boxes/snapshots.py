@@ -13,7 +13,7 @@ from gpucloud.boxes.mounting import label_of
 from gpucloud.boxes.saving import save_work, write_all
 from gpucloud.boxes.stored import Calls, buy, new_ids
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.errors import GpucloudError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError
 from gpucloud.journal.facts import Facts, Snapshot, Wanted
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
@@ -45,7 +45,7 @@ def create_snapshot(context: Context, plan: SnapshotPlan, holder: Box | None) ->
     cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
     calls = Calls(
         prepare=partial(cloud.prepare_snapshot, order),
-        create=partial(_create, cloud),
+        create=partial(_create, cloud, plan.volume),
         made=ResourceKind.SNAPSHOT,
         told=f"a snapshot of {plan.volume.name} in {cloud.name} {order.region}",
     )
@@ -124,5 +124,10 @@ def _order(context: Context, plan: SnapshotPlan) -> SnapshotOrder:
     )
 
 
-def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Resource:
-    return cloud.create_snapshot(request, before=before)[0]
+def _create(cloud: Cloud, volume: Box, request: Request, before: Callable[[], None]) -> Resource:
+    try:
+        return cloud.create_snapshot(request, before=before)[0]
+    except CloudError as error:
+        if error.error_class is ErrorClass.UNSUPPORTED and volume.volume and volume.volume.used_at is None:
+            error.hint = f"no box has used it yet: gpucloud launch --volume {volume.name}:/data"
+        raise

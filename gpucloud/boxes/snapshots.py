@@ -14,7 +14,7 @@ from gpucloud.boxes.mounting import label_of
 from gpucloud.boxes.saving import save_work, write_all
 from gpucloud.boxes.stored import Calls, buy, new_ids
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.errors import GpucloudError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError
 from gpucloud.journal.facts import Facts, Snapshot, Wanted
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
@@ -48,7 +48,7 @@ def create_snapshot(
         _write_out(context, holder)
     cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
     is_image = source.kind is Kind.BOX
-    calls = _image_calls(cloud, order) if is_image else _snapshot_calls(cloud, order)
+    calls = _image_calls(cloud, order) if is_image else _snapshot_calls(cloud, order, source)
     return buy(
         context,
         cloud,
@@ -108,9 +108,15 @@ def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = Resource
         )
 
 
-def _snapshot_calls(cloud: Cloud, order: SnapshotOrder) -> Calls:
+def _snapshot_calls(cloud: Cloud, order: SnapshotOrder, volume: Box) -> Calls:
     def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-        return (cloud.create_snapshot(request, before=before)[0],)
+        try:
+            return (cloud.create_snapshot(request, before=before)[0],)
+        except CloudError as error:
+            unused = volume.volume is not None and volume.volume.used_at is None
+            if error.error_class is ErrorClass.UNSUPPORTED and unused:
+                error.hint = f"no box has used it yet: gpucloud launch --volume {volume.name}:/data"
+            raise
 
     return Calls(
         prepare=partial(cloud.prepare_snapshot, order),

@@ -46,6 +46,8 @@ def launch(
     """Launch the cheapest box that starts, and wait until its GPUs answer over ssh."""
     wanted = completed(app, spec)[0] if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
+        if isinstance(wanted, Spec):
+            app.client.offers(wanted, why=True)  # a place that does not exist is the first thing to mend
         raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
         try:

@@ -54,9 +54,5 @@ def test_the_spend_of_a_day_agrees_with_the_ledger(world: World, cloud: str) -> 
     # In dollars, as the machines of a day may be billed in several currencies.
     told = sum(in_usd(Decimal(each["amount"]), each["currency"]) for each in spent["totals"])
     billed = world.in_ledger(known, usd=True)
-    # Alibaba Cloud tells when a machine was made, and releases it, in whole minutes.
-    prices = [each["unit_price"] for each in charges if each["part"] == "compute"]
-    machines = [in_usd(Decimal(each["amount"]), each["currency"]) for each in prices]
-    near = CENT + (sum(machines, Decimal(0)) / 30 if cloud == "alibaba" else 0)
-    assert abs(told - billed) < near, (told, billed)
+    assert abs(told - billed) < CENT, (told, billed)
     assert billed > 1

@@ -171,6 +171,9 @@ def test_without_a_terminal_and_without_a_yes_nothing_is_bought(cli: Shell) -> N
     refused = cli("launch", "--gpu", "T4", "--json")
     assert refused.code == 2
     assert "--yes" in refused.error["hint"]
+    misspelt = cli("launch", "--gpu", "T4", "--region", "us-esat-1", "--json")
+    assert misspelt.code == 2
+    assert "did you mean us-east-1?" in misspelt.error["message"], "what is wrong with the spec comes first"
     assert cli.changes_asked() == []
 
 

@@ -151,6 +151,16 @@ def test_wrong_input_is_refused_before_anything_is_spent(
     assert len(with_snapshot.changes_asked()) == before
 
 
+def test_a_volume_that_was_never_used_has_no_snapshot_on_alibaba_and_what_to_do_is_said(cli: Shell) -> None:
+    create(cli, "alibaba")
+    refused = cli(*TAKE)
+    assert refused.code == 5
+    assert "IncorrectDiskStatus.NeverAttached" in refused.error["message"]
+    assert "gpucloud launch --volume data:/data" in refused.error["hint"]
+    assert refused.error["left"] == []
+    assert snapshots(cli) == []
+
+
 @pytest.fixture
 def with_snapshot(cli: Shell) -> Shell:
     """A volume ``data`` and a snapshot ``there`` are there."""

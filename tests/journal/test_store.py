@@ -404,6 +404,20 @@ def test_the_start_that_a_cloud_tells_counts_more_than_when_we_learned_of_it(jou
     assert {each.start for each in journal.box(box.id).usage} == {born}
 
 
+@pytest.mark.parametrize("minutes", [0, 1])
+def test_a_start_told_as_a_whole_minute_is_that_of_the_request_in_it(journal: Journal, minutes: int) -> None:
+    """The cloud's own minute stands where the request is not in it."""
+    asked, told = NOW + timedelta(seconds=41), NOW - timedelta(minutes=minutes)
+    box = a_box(journal)
+    journal._clock = lambda: asked
+    journal.write(box, intended())
+    journal._clock = lambda: asked + timedelta(seconds=3)
+    made = Resolved(intent=intended().intent, status="made", resources=(named(a_ref(id="i-1")),))
+    journal.write(box, made)
+    journal.observe(box, Facts(nodes=(Node(instance_id="i-1", state=State.RUNNING, started_at=told),)))
+    assert {each.start for each in journal.box(box.id).usage} == {told if minutes else asked}
+
+
 def test_an_intent_that_was_written_is_not_written_over(journal: Journal) -> None:
     """It would hide the first create call; and it is no name that is taken."""
     box = a_box(journal)

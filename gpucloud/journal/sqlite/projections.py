@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpucloud.journal import events
@@ -32,6 +32,7 @@ PARTS: Mapping[str, str | None] = {
 MACHINE_PARTS = ("compute", "disk", "address")
 STORED = frozenset({"disk", "snapshot"})
 """The parts that are billed by their size."""
+MINUTE = timedelta(minutes=1)
 
 
 def project(connection: sqlite3.Connection, box: str, number: int, at: str, event: events.Event) -> None:
@@ -392,6 +393,8 @@ def _begin_usage(
         " WHERE box = :box AND resource = :resource AND part = :part ORDER BY n",
         this,
     ).fetchall()
+    if not rows or rows[-1][2] is None:
+        since = _nearer(connection, box, since)
     if rows and rows[-1][2] is None:
         if len(rows) == 1 and datetime.fromisoformat(since) < datetime.fromisoformat(rows[0][1]):
             connection.execute("UPDATE usage SET started_at = ? WHERE n = ?", (since, rows[0][0]))
@@ -415,6 +418,20 @@ def _begin_usage(
             and facts.offer.purchase is Purchase.RESERVED,
         },
     )
+
+
+def _nearer(connection: sqlite3.Connection, box: str, told: str) -> str:
+    """When something was made, as its cloud tells it; in the whole minute of its request, when that was.
+
+    ECS tells whole minutes and bills by the second (``CreationTime`` of DescribeInstances).
+    """
+    shown = datetime.fromisoformat(told)
+    if shown.second or shown.microsecond:
+        return told
+    query = "SELECT at FROM intents WHERE box = ? AND status = 'made'"
+    asked = [at for (at,) in connection.execute(query, (box,))]
+    in_it = [at for at in asked if shown <= datetime.fromisoformat(at) < shown + MINUTE]
+    return max(in_it, key=datetime.fromisoformat, default=told)
 
 
 def _end_usage(connection: sqlite3.Connection, box: str, resource: str, part: str, end: str) -> None:

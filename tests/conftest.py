@@ -7,11 +7,15 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.forked import ForkServer
 
 pytest.register_assert_rewrite("tests.conformance")
 
@@ -94,18 +98,31 @@ def closed_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket, "getaddrinfo", resolve_here)
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """What forks commands and sandboxes, for all tests of a process: each folder's own would cost seconds."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the home folders are."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def own_home(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def own_home(request: pytest.FixtureRequest, homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder of its own for each test, and no credentials or settings from outside (0700)."""
-    home = tmp_path_factory.mktemp("home")
-    home.chmod(0o700)
+    home = Path(mkdtemp(dir=homes))  # pytest's numbered folders are counted anew for each further one
     if not request.node.get_closest_marker("live"):
         for name in list(os.environ):
             if name.startswith(_OF_THE_USER) or name.lower().endswith("_proxy"):
                 monkeypatch.delenv(name)
         monkeypatch.setenv("HOME", str(home))
+        # No test meets a certificate of the world's authorities, and each client would read all of them.
+        monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
     for name, folder in _FOLDERS.items():
         monkeypatch.setenv(name, str(home / folder))
     return home

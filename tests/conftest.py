@@ -8,12 +8,15 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.forked import ForkServer
 
 pytest.register_assert_rewrite("tests.conformance")
 
@@ -103,6 +106,14 @@ def closed_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """What forks commands and sandboxes, for all tests of a process: each folder's own would cost seconds."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the home folders are."""
     return tmp_path_factory.mktemp("homes")
@@ -117,6 +128,8 @@ def own_home(request: pytest.FixtureRequest, homes: Path, monkeypatch: pytest.Mo
             if name.startswith(_OF_THE_USER) or name.lower().endswith("_proxy"):
                 monkeypatch.delenv(name)
         monkeypatch.setenv("HOME", str(home))
+        # No test meets a certificate of the world's authorities, and each client would read all of them.
+        monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
     for name, folder in _FOLDERS.items():
         monkeypatch.setenv(name, str(home / folder))
     return home

@@ -10,6 +10,7 @@ import faulthandler
 import functools
 import gc
 import importlib
+import importlib.metadata
 import io
 import json
 import os
@@ -23,6 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -36,13 +38,14 @@ PRELOADED = (
     "boto3.session",
     "gpucloud.sandbox.client",
     "gpucloud.sandbox.ledger",
+    "gpucloud.sandbox.serve",
     "gpucloud_templates.software",
     "multiprocessing.pool",
     "rich.console",
     "rich.table",
     "typer.main",
 )
-"""Besides gpucloud itself: what commands import when they need it."""
+"""Besides gpucloud itself: what commands and the sandbox import when they need it."""
 
 OURS = ("gpucloud", "gpucloud_pricing", "gpucloud_aws", "gpucloud_azure", "gpucloud_alibaba")
 MESSAGE = 1 << 20
@@ -97,6 +100,8 @@ def _preload(more: Sequence[str]) -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             if ".sandbox" not in module.name and not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
+    for emulator in importlib.metadata.entry_points(group="gpucloud.sandboxes"):
+        emulator.load()
     # Each session reads the services' models anew; here they are read once.
     loader: Any = importlib.import_module("botocore.loaders").JSONFileLoader
     load, loaded = loader.load_file, dict[str, Any]()
@@ -166,6 +171,16 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         os._exit(code)
 
 
+def serve_sandbox() -> None:
+    """A sandbox, started as ``ensure_started`` does it: a session of its own, a log in its folder."""
+    os.setsid()
+    log = os.open("sandbox.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    sys.exit(importlib.import_module("gpucloud.sandbox.serve").main())
+
+
 # --- who asks it to
 
 
@@ -220,6 +235,20 @@ class ForkServer:
         return Forked(
             pid, status_read, os.fdopen(out_read, encoding="utf-8"), os.fdopen(err_read, encoding="utf-8")
         )
+
+    def start_sandbox(self, folder: Path) -> Forked:
+        """Starts a sandbox in a new folder, in which no change of state takes time."""
+        folder.mkdir(mode=0o700, parents=True)
+        started = self.start(
+            ["--folder", str(folder), "--transition-s=0"],
+            environment=os.environ,
+            folder=str(folder),
+            program="gpucloud.sandbox.serve",
+            main="tests.forked:serve_sandbox",
+        )
+        for stream in (started.stdout, started.stderr):
+            stream.close()  # what it says is in its log
+        return started
 
     def close(self) -> None:
         """Ends it; what it has forked goes on."""

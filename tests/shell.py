@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from gpucloud.cli.app import main
-from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started
+from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started, find
 from tests.documents import check_documents
 from tests.forked import Forked, ForkServer
+from tests.waiting import until
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
 TIMEOUT_S = 240
@@ -131,6 +132,7 @@ class Shell:
         return {
             "PATH": os.environ["PATH"],
             "LC_ALL": "C.UTF-8",
+            "SSL_CERT_FILE": os.devnull,  # as every test has it
             "HOME": str(self.home),
             "GPUCLOUD_HOME": str(self.home),
             "XDG_RUNTIME_DIR": str(self.runtime),
@@ -138,19 +140,21 @@ class Shell:
         }
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[ForkServer]:
-    """What forks commands, for all tests of a process."""
-    server = ForkServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+def endpoint(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Endpoint]:
     """A sandbox of its own for each file of tests, ended with everything in it."""
-    with running_sandbox(tmp_path_factory.mktemp("clouds") / "sandbox") as started:
+    with forked_sandbox(tmp_path_factory.mktemp("clouds") / "sandbox", forks) as started:
         yield started
+
+
+@contextmanager
+def forked_sandbox(folder: Path, forks: ForkServer) -> Generator[Endpoint]:
+    """A sandbox in this folder without its start, ended with everything in it."""
+    process = forks.start_sandbox(folder)
+    started: Endpoint = until(lambda: find(folder), "the sandbox")
+    yield started
+    started.client.stop(force=True)
+    process.wait(TIMEOUT_S)
 
 
 @contextmanager
@@ -191,7 +195,10 @@ def own_clouds(tmp_path: Path, forks: ForkServer) -> Iterator[Shell]:
     """A newcomer's shell with clouds of its own, for tests that move their clock: it only goes forward."""
     home = tmp_path / "home"
     home.mkdir()
-    with running_sandbox(tmp_path / "clouds" / "sandbox") as started, newcomer(started, home, forks) as shell:
+    with (
+        forked_sandbox(tmp_path / "clouds" / "sandbox", forks) as started,
+        newcomer(started, home, forks) as shell,
+    ):
         yield shell
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.chaos.lab import Lab, a_lab
 from tests.forked import ForkServer
-from tests.shell import cli, endpoint, forks
+from tests.shell import cli, endpoint
 
-__all__ = ["cli", "endpoint", "forks", "lab"]
+__all__ = ["cli", "endpoint", "lab"]
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,7 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, ensure_started
 from tests.forked import ForkServer
-from tests.shell import Shell, forks, newcomer
-
-__all__ = ["forks"]
+from tests.shell import Shell, newcomer
 
 LOCAL_S = 20.0
 """For what asks no cloud."""

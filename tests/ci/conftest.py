@@ -9,9 +9,10 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint
 from tests.ci.machine import Repository, publish
-from tests.shell import PROGRAMS, cli, forks, running_sandbox
+from tests.forked import ForkServer
+from tests.shell import PROGRAMS, cli, forked_sandbox
 
-__all__ = ["cli", "forks"]
+__all__ = ["cli"]
 
 PIP = """#!/bin/sh
 # Stands in for pip on a box, which has no network: what the project needs is here already.
@@ -20,7 +21,7 @@ test "$*" = "install -r requirements.txt" && test -f requirements.txt
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+def endpoint(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Endpoint]:
     """A sandbox of its own for each file of tests."""
     programs = tmp_path_factory.mktemp("image")
     (programs / "pip").write_text(PIP)
@@ -28,7 +29,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     (programs / "pytest").symlink_to(PROGRAMS / "pytest")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-        with running_sandbox(tmp_path_factory.mktemp("clouds") / "sandbox") as started:
+        with forked_sandbox(tmp_path_factory.mktemp("clouds") / "sandbox", forks) as started:
             yield started
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fidelity.operations import read
-from tests.shell import Shell, cli, endpoint, forks
+from tests.shell import Shell, cli, endpoint
 
-__all__ = ["cli", "endpoint", "forks"]
+__all__ = ["cli", "endpoint"]
 
 
 @pytest.fixture

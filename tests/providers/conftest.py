@@ -11,9 +11,10 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
+from tests.forked import ForkServer
 from tests.profiles import own_profile
 from tests.providers.aws_wire import Wire
-from tests.sandbox.running import running_sandbox
+from tests.shell import forked_sandbox
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,9 +62,9 @@ def moto(moto_url: str, aws_environment: None, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+def endpoint(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Endpoint]:
     """A sandbox process for each file of tests: one that is idle for half an hour ends itself."""
-    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as started:
+    with forked_sandbox(tmp_path_factory.mktemp("sandbox") / "sandbox", forks) as started:
         yield started
 
 

@@ -60,11 +60,12 @@ def snapshot(
     """See :meth:`gpucloud.Client.create_snapshot`."""
     settle_first(context)
     check_name(context, name)
+    if source.kind is Kind.BOX:
+        _refuse_without_images(context, source)
     plan = plan_snapshot(market, source, name=name, keep=keep)
     if source.kind is Kind.VOLUME:
         _agree(context, confirm, plan)
         return create_snapshot(context, plan, holder_of(context.journal, source))
-    _refuse_without_images(context, source)
     with _held(context, source) as box:  # nobody starts it meanwhile
         plan = plan_snapshot(market, box, name=name, keep=keep)
         _agree(context, confirm, plan)
@@ -98,9 +99,9 @@ def _refuse_without_images(context: Context, box: JournalBox) -> None:
     Raises:
         UsageError: it is one.
     """
-    if not context.clouds.usable(box.cloud).makes_images:
+    if box.place is not None and not context.clouds.usable(box.place.cloud).makes_images:
         raise UsageError(
-            f"gpucloud makes no images of boxes on {box.cloud}",
+            f"box {box.name!r} cannot be copied: gpucloud makes no images on {box.place.cloud}",
             hint="keep data on a volume (gpucloud volume create), and install the rest with --setup",
         )
 

@@ -42,9 +42,9 @@ GRAPH = DeletionGraph(
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""A spot request may start an instance; an instance depends on its address, interface, disk and group;
-an image holds its snapshot, which stays when it is deregistered. The
-schedule goes last: it ends an instance that could not be deleted."""
+"""A spot request may start an instance; an instance depends on its address, interface, disk and group; an
+image holds its snapshot, which stays when it is deregistered. The schedule goes last: it ends an instance
+that could not be deleted."""
 
 
 def delete(ref: Ref, ec2: EC2Client) -> None:

@@ -108,10 +108,13 @@ def test_a_lost_answer_leaves_one_image_and_a_kill_between_the_deletions_nothing
 
 
 def test_what_cannot_be_copied_or_booted_is_refused_with_the_next_command(own_clouds: Shell) -> None:
-    own_clouds.launch("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "2h")
+    """Where a cloud makes no images, nobody is asked to stop the box for nothing."""
+    for name, cloud in (("x", "aws"), ("y", "azure")):
+        own_clouds.launch("--gpu", "T4", "--cloud", cloud, "--name", name, "--ttl", "2h")
     before = len(own_clouds.changes_asked())
     for line, words in (
         (("snapshot", "create", "mine", "--of", "x"), "gpucloud stop x"),
+        (("snapshot", "create", "mine", "--of", "y"), "no images on azure"),
         (("snapshot", "create", "pytorch", "--of", "x"), "names a recipe"),
         (("snapshot", "create", "mine", "--of", "nothing"), "nothing"),
         (("launch", "--gpu", "T4", "--image", "nothing"), "gpucloud snapshot list"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import ipaddress
 import os
 import signal
@@ -45,12 +44,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if marker not in asked and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {marker}"))
-
-
-def pytest_collection_finish() -> None:
-    """What collection has read stays: the garbage collector need not look through it again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 class ClosedNetworkError(RuntimeError):

@@ -12,6 +12,8 @@ from tests.chaos.lab import STRANGER, Home
 
 LONGEST = timedelta(hours=48, minutes=30)
 """The latest end that a scene asks for, and what a victim may have waited before it asked."""
+BUCKETS = frozenset({"storage", "object"})
+"""What the user alone makes and deletes."""
 SIGNALLED = frozenset({130, 143, 129})
 
 
@@ -173,5 +175,6 @@ def check_stranger(home: Home, expected: int) -> list[str]:
 
 
 def ours(home: Home) -> list[dict[str, Any]]:
-    """What is billed and not a stranger's."""
-    return [entry for entry in home.lab.billing() if entry["owner"] != STRANGER]
+    """What is billed and not a stranger's, nor a bucket of the user's."""
+    billing = home.lab.billing()
+    return [each for each in billing if each["owner"] != STRANGER and each["kind"] not in BUCKETS]

@@ -1,7 +1,7 @@
 """One call by the older SDK: a request of ``aliyunsdkecs.request.v20140526``, and its members as JSON.
 
-It runs in the environment of the clients, prints what the cloud said in the format that is named (``json`` or
-``xml``), and ends with 1 where that is an error.
+``RegionId`` is that of the client. It runs in the environment of the clients, prints what the cloud said in
+the format that is named (``json`` or ``xml``), and ends with 1 where that is an error.
 """
 
 import importlib
@@ -20,7 +20,7 @@ def main(name: str, members: dict[str, object], form: str) -> int:
     client = AcsClient(
         environment["ALIBABA_CLOUD_ACCESS_KEY_ID"],
         environment["ALIBABA_CLOUD_ACCESS_KEY_SECRET"],
-        "us-east-1",
+        str(members.pop("RegionId", "us-east-1")),
         auto_retry=False,
     )
     module = importlib.import_module(f"aliyunsdkecs.request.v20140526.{name}Request")

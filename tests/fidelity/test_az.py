@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpucloud_azure.create import throw_away_key
-from tests.fidelity.clients import CLIENTS
+from tests.fidelity.clients import CLIENTS, SCRIPTS, documents
 from tests.sandbox.running import TAGS
 from tests.shell import Result, Shell
 
@@ -32,16 +32,22 @@ class Az:
 
     def attempt(self, *arguments: str) -> Result:
         """How a command ends."""
-        return self.cli.run(
-            CLIENTS / "az",
-            *arguments,
-            "--output",
-            "json",
-            AZURE_CONFIG_DIR=str(self.folder),
-            AZURE_CORE_COLLECT_TELEMETRY="no",
-            AZURE_CORE_INSTANCE_DISCOVERY="no",
-            AZURE_CORE_ONLY_SHOW_ERRORS="yes",
-        )
+        return self.cli.run(CLIENTS / "az", *arguments, "--output", "json", **self.settings)
+
+    def together(self, *lines: str) -> list[Any]:
+        """What several commands that succeed say, in one process: a start takes seconds."""
+        script = SCRIPTS / "az_together.py"
+        return documents(self.cli.run(CLIENTS / "python", script, *lines, **self.settings))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The variables of its own that it runs with."""
+        return {
+            "AZURE_CONFIG_DIR": str(self.folder),
+            "AZURE_CORE_COLLECT_TELEMETRY": "no",
+            "AZURE_CORE_INSTANCE_DISCOVERY": "no",
+            "AZURE_CORE_ONLY_SHOW_ERRORS": "yes",
+        }
 
     def log_in(self, secret: str) -> Result:
         """Signs in as the sandbox's application."""
@@ -50,26 +56,38 @@ class Az:
         return self.attempt("login", "--service-principal", *who, "-p", secret)
 
 
-@pytest.fixture
-def stranger(cli: Shell, tmp_path: Path) -> Az:
-    """A program that knows the sandbox's cloud, and is not signed in."""
-    program = Az(cli, tmp_path / "az")
-    origin = cli.endpoint.endpoints["azure"]
+def introduce(program: Az) -> None:
+    """Tells a program of the sandbox's cloud."""
+    origin = program.cli.endpoint.endpoints["azure"]
     names = ("resource-manager", "active-directory", "vm-image-alias-doc")
     ids = ("active-directory-resource-id", "active-directory-graph-resource-id")
     places = [word for name in names for word in (f"--endpoint-{name}", origin)]
     places += [word for name in ids for word in (f"--endpoint-{name}", f"{origin}/")]
     program("cloud", "register", "--name", "sandbox", *places)
     program("cloud", "set", "--name", "sandbox")
+
+
+def sign_in(program: Az) -> None:
+    """Tells a program of the sandbox's cloud, and signs it in."""
+    introduce(program)
+    signed_in = program.log_in(program.cli.endpoint.environ["AZURE_CLIENT_SECRET"])
+    assert signed_in.code == 0, signed_in.err
+
+
+@pytest.fixture
+def stranger(cli: Shell, tmp_path: Path) -> Az:
+    """A program that knows the sandbox's cloud, and is not signed in."""
+    program = Az(cli, tmp_path / "az")
+    introduce(program)
     return program
 
 
 @pytest.fixture
-def az(stranger: Az) -> Az:
+def az(cli: Shell, tmp_path: Path) -> Az:
     """A program that is signed in."""
-    signed_in = stranger.log_in(stranger.cli.endpoint.environ["AZURE_CLIENT_SECRET"])
-    assert signed_in.code == 0, signed_in.err
-    return stranger
+    program = Az(cli, tmp_path / "az")
+    sign_in(program)
+    return program
 
 
 def test_a_wrong_secret_does_not_sign_in(stranger: Az) -> None:

@@ -14,9 +14,9 @@ import time
 import pytest
 
 from tests.chaos.lab import CLOUDS
-from tests.shell import Shell, cli, endpoint, forks
+from tests.shell import Shell, cli, endpoint
 
-__all__ = ["cli", "endpoint", "forks"]
+__all__ = ["cli", "endpoint"]
 
 MIB = int(os.environ.get("MOVES_MIB", "1"))
 PATIENCE_S = 1200.0

@@ -41,19 +41,26 @@ T = TypeVar("T", bound=Resource)
 
 
 def prepare(
-    context: Context, box: Box, cloud: Cloud, order: AnyOrder, call: Callable[[Record], Request]
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    order: AnyOrder,
+    call: Callable[[Record], Request],
+    *,
+    timeout_s: float = PREPARE_TIMEOUT_S,
 ) -> Request:
     """Makes what an order needs besides itself, and journals each resource before and after its call."""
     recorder = _Recorder(context, box, order, cloud.name)
     preparing = context.tasks.start(partial(call, recorder))
     try:
-        request: Request = context.tasks.wait(preparing, PREPARE_TIMEOUT_S)
+        request: Request = context.tasks.wait(preparing, timeout_s)
     except InterruptedBySignal:
         with context.tasks.finishing(), suppress(CloudError, TimedOutError):
             context.tasks.wait(preparing, IN_FLIGHT_S)
         raise
     except TimedOutError as error:
-        raise cloud.late(f"the network in {order.region} was not ready in time ({error})") from error
+        late = f"what {order.name} needs in {order.region} was not ready in time ({error})"
+        raise cloud.late(late) from error
     return request
 
 

@@ -135,6 +135,7 @@ def _image_calls(cloud: Cloud, order: SnapshotOrder) -> Calls:
         create=create,
         made=(ResourceKind.IMAGE, ResourceKind.SNAPSHOT),
         told="an image",
+        prepare_s=COMPLETE_TIMEOUT_S,  # a cloud may make it of a complete snapshot alone
     )
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gpucloud.boxes.creation import create, prepare
+from gpucloud.boxes.creation import PREPARE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.launch import abandon, check_name, note_left
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
@@ -81,12 +81,14 @@ class Calls:
         create: sends the request; its argument is called before each try.
         made: the kinds of what the request makes.
         told: what is bought, for the progress.
+        prepare_s: how long the preparation may take, in seconds.
     """
 
     prepare: Callable[[Record], Request]
     create: Callable[[Request, Callable[[], None]], Sequence[Resource]]
     made: Collection[ResourceKind]
     told: str
+    prepare_s: float = PREPARE_TIMEOUT_S
 
 
 def buy(
@@ -164,7 +166,7 @@ def _buy(context: Context, bought: Box, cloud: Cloud, order: Order, *, calls: Ca
     )
     context.journal.write(bought, intended)
     context.tell("create", calls.told)
-    request = prepare(context, bought, cloud, order, calls.prepare)
+    request = prepare(context, bought, cloud, order, calls.prepare, timeout_s=calls.prepare_s)
     context.journal.write(bought, Hashed(intent=intent, request_hash=request_hash(request)))
     create(
         context,

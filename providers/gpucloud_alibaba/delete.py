@@ -34,6 +34,13 @@ def _snapshot(clients: Clients, ref: Ref) -> None:
     )
 
 
+def _image(clients: Clients, ref: Ref) -> None:
+    # By force also one that instances boot from: they need it no longer.
+    clients.ecs(ref.region).delete_image(
+        ecs_models().DeleteImageRequest(region_id=ref.region, image_id=ref.id, force=True)
+    )
+
+
 def _nic(clients: Clients, ref: Ref) -> None:
     models = ecs_models()
 
@@ -67,6 +74,7 @@ _CALLS: dict[ResourceKind, Callable[[Clients, Ref], None]] = {
     ResourceKind.NIC: _nic,
     ResourceKind.DISK: _disk,
     ResourceKind.SNAPSHOT: _snapshot,
+    ResourceKind.IMAGE: _image,
     ResourceKind.GROUP: _group,
     ResourceKind.NETWORK: _network,
 }
@@ -78,13 +86,15 @@ GRAPH = DeletionGraph(
         ResourceKind.ADDRESS: (ResourceKind.INSTANCE,),
         ResourceKind.NIC: (ResourceKind.INSTANCE, ResourceKind.ADDRESS),
         ResourceKind.DISK: (ResourceKind.INSTANCE,),
-        ResourceKind.SNAPSHOT: (),
+        ResourceKind.IMAGE: (),
+        ResourceKind.SNAPSHOT: (ResourceKind.IMAGE,),
         ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
         ResourceKind.NETWORK: (ResourceKind.INSTANCE, ResourceKind.NIC, ResourceKind.NETWORK),
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""An instance depends on its address, interface, disk, group and switch; a switch on its network."""
+"""An instance depends on its address, interface, disk, group and switch; a switch on its network. An image
+holds its snapshot, which stays when it is deleted."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:

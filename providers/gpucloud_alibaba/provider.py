@@ -50,6 +50,7 @@ from gpucloud_alibaba import (
     find,
     images,
     network,
+    own_images,
     power,
     prices,
     quotas,
@@ -246,6 +247,15 @@ class AlibabaProvider:
     def create_snapshot(self, request: Request, /) -> Resource:
         """Creates the snapshot; Alibaba Cloud recognises a repeated call by its token."""
         return volumes.create_snapshot(request, self.clients)
+
+    def prepare_image(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """Takes the snapshot of the system disk that the image is made of."""
+        self._refuse_foreign(order.of)
+        return own_images.prepare(order, record, self.clients, lambda ref: self.get(ref).state, self._sleep)
+
+    def create_image(self, request: Request, /) -> Sequence[Resource]:
+        """Creates the image; Alibaba Cloud recognises a repeated call by its token."""
+        return own_images.create(request, self.clients)
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
         """Attaches the disk."""

@@ -11,8 +11,8 @@ from tests.cli.test_least_privilege import apply, policy
 from tests.cli.test_volume import forget
 from tests.shell import Shell
 
-CLOUDS = ("aws",)
-CREATE = {"aws": "CreateImage"}
+CLOUDS = ("aws", "alibaba")
+CREATE = "CreateImage"
 TAKE = ("snapshot", "create", "mine", "--of", "x", "--yes", "--json")
 KEPT = "echo kept > ~/file"
 """What is on the disk of the box, and is to be on that of the box that boots from its image."""
@@ -94,11 +94,11 @@ def test_a_lost_answer_leaves_one_image_and_a_kill_between_the_deletions_nothing
 ) -> None:
     """A box that boots from an image that is not complete waits for it."""
     stopped(own_clouds, cloud)
-    own_clouds.sandbox.fault(cloud=cloud, action=CREATE[cloud], effect="kill", stage="applied")
+    own_clouds.sandbox.fault(cloud=cloud, action=CREATE, effect="kill", stage="applied")
     assert own_clouds(*TAKE).code == -signal.SIGKILL
     own_clouds("sweep", "--yes")
     assert not own_clouds.billed("snapshot")
-    own_clouds.sandbox.fault(cloud=cloud, action=CREATE[cloud], effect="drop", stage="applied")
+    own_clouds.sandbox.fault(cloud=cloud, action=CREATE, effect="drop", stage="applied")
     taken(own_clouds)
     assert len(own_clouds.billed("snapshot")) == 1
     own_clouds.sandbox.fault(cloud=cloud, action="DeleteSnapshot", effect="kill", stage="received")

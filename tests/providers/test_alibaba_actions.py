@@ -122,6 +122,7 @@ def test_nothing_on_the_list_buys_a_commitment() -> None:
 def test_what_is_made_is_repeated_by_token() -> None:
     assert {action for (_, action), repeat in ACTIONS.items() if repeat is Repeat.TOKEN} == {
         "CreateDisk",
+        "CreateImage",
         "CreateSnapshot",
         "CreateSecurityGroup",
         "CreateVSwitch",

@@ -560,6 +560,7 @@ def an_empty_region(wire: Wire) -> None:
     wire.say("DescribeRegions", {"Regions": {"Region": [{"RegionId": "cn-hangzhou"}]}})
     wire.say("DescribeDisks", page("Disks", "Disk"))
     wire.say("DescribeSnapshots", page("Snapshots", "Snapshot"))
+    wire.say("DescribeImages", page("Images", "Image"))
     wire.say("DescribeNetworkInterfaces", page("NetworkInterfaceSets", "NetworkInterfaceSet"))
     wire.say("DescribeSecurityGroups", page("SecurityGroups", "SecurityGroup"))
     wire.say("DescribeVpcs", page("Vpcs", "Vpc"))

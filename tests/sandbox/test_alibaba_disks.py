@@ -180,3 +180,24 @@ def test_an_image_is_not_there_before_its_snapshots(alibaba: Alibaba) -> None:
     assert alibaba.refused("RunInstances", **order) == ("IncorrectImageStatus", 403)
     assert alibaba.ask("DescribeImages", ImageId=image)["TotalCount"] == 0
     assert alibaba.ask("DescribeImages", ImageId=image, Status="Creating")["TotalCount"] == 1
+
+
+def test_an_image_of_a_snapshot_waits_for_it_and_says_whether_tokens_are_taken(
+    alibaba: Alibaba,
+) -> None:
+    """Where nothing is said, instances of it cannot require them."""
+    network = alibaba.make_network()
+    instance = alibaba.launch(network)
+    [system] = alibaba.ask("DescribeDisks", InstanceId=instance, DiskType="system")["Disks"]["Disk"]
+    alibaba.sandbox.pace(transition_s=60)
+    taken = alibaba.ask("CreateSnapshot", DiskId=system["DiskId"], Tag=TAG)["SnapshotId"]
+    asked: dict[str, Any] = {"SnapshotId": taken, "Tag": TAG}
+    assert alibaba.refused("CreateImage", **asked) == ("InvalidSnapshotId.NotReady", 403)
+    alibaba.sandbox.clock(advance_s=61)
+    old = alibaba.ask("CreateImage", **asked)["ImageId"]
+    asked |= {"Features": {"ImdsSupport": "v2"}, "ClientToken": "t"}
+    new = alibaba.ask("CreateImage", **asked)["ImageId"]
+    assert alibaba.ask("CreateImage", **asked)["ImageId"] == new
+    refused = alibaba.refused("RunInstances", **alibaba.order(network, ImageId=old, HttpTokens="required"))
+    assert refused[0] == "InvalidHttpTokens.NotSupported"
+    assert alibaba.launch(network, ImageId=new, HttpTokens="required")

@@ -8,6 +8,7 @@ from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox import metadata
+from gpucloud_alibaba.sandbox.disks import disks_of
 from gpucloud_alibaba.sandbox.region import Region, tags_of
 
 KEY_USER = "root"
@@ -36,6 +37,7 @@ def boot(region: Region, instance: Document) -> None:
             spot=instance["_purchase"] == "spot",
             users=(User(name=KEY_USER, keys=(key,)),) if (key := instance.get("_public_key")) else (),
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
+            root_volume=_root_of(region, instance),
             metadata=partial(
                 metadata.answer,
                 hardened=instance["MetadataOptions"]["HttpTokens"] == "required",
@@ -44,6 +46,12 @@ def boot(region: Region, instance: Document) -> None:
             environ=region.world.box_environ,
         )
     )
+
+
+def _root_of(region: Region, instance: Document) -> str:
+    """The id of an instance's system disk."""
+    disks = disks_of(region, instance["InstanceId"])
+    return next(str(each["DiskId"]) for each in disks if each["Type"] == "system")
 
 
 def restart(region: Region, instance: Document) -> None:

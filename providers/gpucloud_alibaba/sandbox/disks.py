@@ -200,8 +200,9 @@ def make_disk(
         },
     )
     _bill(region, disk, token)
-    if order.snapshot:
-        region.world.boxes.copy(order.snapshot, disk["DiskId"])
+    source = order.snapshot or (image.snapshot if image else "")
+    if source:
+        region.world.boxes.copy(source, disk["DiskId"])
     return disk
 
 

@@ -33,6 +33,11 @@ class Image:
         return self.id if self.own is None else str(self.own["_base"])
 
     @property
+    def snapshot(self) -> str:
+        """The snapshot of the system disk that it holds; empty for a public one, which fills no disk."""
+        return "" if self.own is None else str(self.own["_system"])
+
+    @property
     def status(self) -> str:
         """Whether it can be used yet."""
         return "Available" if self.own is None else str(self.own["Status"])
@@ -90,6 +95,7 @@ def images_of(region: Region) -> list[Image]:
             name=each["ImageName"],
             created=each["CreationTime"],
             size_gib=each["Size"],
+            imds=each["_imds"],
             own=each,
         )
         for each in region.all("image").values()

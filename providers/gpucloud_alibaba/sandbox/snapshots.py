@@ -10,7 +10,7 @@ from gpucloud.sandbox.clock import stamp
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox import bills
 from gpucloud_alibaba.sandbox.disks import disks_of, find_disk, find_ready_snapshot, find_snapshot
-from gpucloud_alibaba.sandbox.images import IMAGES
+from gpucloud_alibaba.sandbox.images import IMAGES, images_of
 from gpucloud_alibaba.sandbox.instances import find_instance
 from gpucloud_alibaba.sandbox.region import CLOUD, Region, asked_tags, ecs_tags, has_tags, page, shown
 from gpucloud_alibaba.sandbox.review import review_tags
@@ -93,7 +93,10 @@ def _take(
     price = region.world.market.snapshot_price(CLOUD, region.name, disk["Size"])
     token = about.get("ClientToken", "")
     bills.begin(region, "snapshot", snapshot["SnapshotId"], price, tags=tags, token=token)
-    region.world.boxes.copy(disk["DiskId"], snapshot["SnapshotId"])
+    if disk["Type"] == "system":
+        region.world.boxes.copy_root(disk["InstanceId"], snapshot["SnapshotId"])
+    else:
+        region.world.boxes.copy(disk["DiskId"], snapshot["SnapshotId"])
     return snapshot
 
 
@@ -162,6 +165,7 @@ def create_image(region: Region, parameters: Mapping[str, Any]) -> Document:
     if name and any(each["ImageName"] == name for each in region.all("image").values()):
         raise AlibabaError("InvalidImageName.Duplicated", "The specified Image name has already existed.")
     tags = asked_tags(parameters)
+    imds = _imds_of(region, parameters)
 
     def make() -> Document:
         snapshots = _parts(region, parameters, tags)
@@ -183,12 +187,29 @@ def create_image(region: Region, parameters: Mapping[str, Any]) -> Document:
             "CreationTime": region.second,
             "Tags": ecs_tags(tags),
             "_base": system["_base"],
+            "_imds": imds,
+            "_system": system["SnapshotId"],
             "_snapshots": [each["SnapshotId"] for each in snapshots],
         }
         region.put("image", image)
         return {"ImageId": id_}
 
     return once(region, "CreateImage", parameters, make)
+
+
+def _imds_of(region: Region, parameters: Mapping[str, Any]) -> str:
+    """Whether instances of a new image can require tokens for their metadata: v2, or v1 for not.
+
+    Source: alibabacloud-ecs20140526 7.11.8, CreateImage, ``Features.ImdsSupport`` and its defaults.
+    """
+    features: Mapping[str, str] = parameters.get("Features") or {}
+    asked = features.get("ImdsSupport")
+    if asked not in {None, "v1", "v2"}:
+        raise AlibabaError("InvalidParameter", f"The specified Features.ImdsSupport {asked!r} is not valid.")
+    if asked or "InstanceId" not in parameters:
+        return asked or "v1"
+    id_ = find_instance(region, parameters["InstanceId"])["ImageId"]
+    return next((each.imds for each in images_of(region) if each.id == id_), "v1")
 
 
 def _parts(region: Region, parameters: Mapping[str, Any], tags: Mapping[str, str]) -> list[Document]:

@@ -568,6 +568,7 @@ def test_a_region_that_cannot_be_read_is_unread_with_the_clouds_code_and_not_emp
         "DescribeAddresses": "<addressesSet/>",
         "DescribeSpotInstanceRequests": "<spotInstanceRequestSet/>",
         "DescribeSnapshots": "<snapshotSet/>",
+        "DescribeImages": "<imagesSet/>",
     }
     for action, body in empty.items():
         wire.say(action, answer(action, body))

@@ -196,7 +196,8 @@ def test_the_first_row_that_fits_is_what_a_recipe_boots(
 def test_where_no_row_fits_the_recipes_are_named() -> None:
     with pytest.raises(UsageError, match="X has no image for 'rocm' on x86_64") as caught:
         image_row(TABLE, "rocm", "x86_64", "g5", cloud="X", own="an id")
-    assert caught.value.hint == "use one of cuda*, ubuntu, an id, or a snapshot of a box: gpucloud snapshot list"
+    own = "an id, or a snapshot of a box: gpucloud snapshot list"
+    assert caught.value.hint == f"use one of cuda*, ubuntu, {own}"
 
 
 @pytest.mark.parametrize("package", ["gpucloud_aws", "gpucloud_azure", "gpucloud_alibaba"])

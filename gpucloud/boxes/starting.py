@@ -22,7 +22,7 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.data_sets import located
 from gpucloud.planning.plan import LIST_MARGIN, SPOT_MARGIN
-from gpucloud.resources import Machine, Quote, State
+from gpucloud.resources import Machine, Quote, State, short_id
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.spec.file import load_spec
@@ -166,7 +166,7 @@ def _power_on(context: Context, box: Box, price: Price | None, end: datetime | N
     cloud, ref = context.clouds.usable(box.cloud), box.machine(0)
     if not cloud.timer_deletes:
         move_cloud_end(context, box, end)
-    context.tell("start", f"starting {ref.id}")
+    context.tell("start", f"starting {short_id(ref.id)}")
     with about(box=box.id):
         context.tasks.run(partial(cloud.start, ref), START_TIMEOUT_S)
     pause_s, known = 0.1, box.nodes

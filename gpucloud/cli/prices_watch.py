@@ -96,7 +96,8 @@ def _tell(app: App, look: Look) -> None:
         app.output.record("prices-watch", look.document())
         return
     offer = "no offer" if look.offer is None else offer_text(look.offer)
-    app.output.sentence(f"{rfc3339(look.at)}  {'BELOW' if look.below else 'above'}  {offer}", indent=len(rfc3339(look.at)) + 2)
+    at = f"{rfc3339(look.at)}  "
+    app.output.sentence(f"{at}{'BELOW' if look.below else 'above'}  {offer}", indent=len(at))
     sys.stdout.flush()
     if look.failures:
         were = "was" if look.failures == 1 else "were"

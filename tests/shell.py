@@ -25,6 +25,13 @@ PROGRAMS = Path(sysconfig.get_path("scripts"))
 TIMEOUT_S = 240
 
 
+OF_GPUCLOUD = {
+    "GPUCLOUD_SANDBOX": "1",
+    "SSL_CERT_FILE": os.devnull,  # as in conftest.py; Libcloud, for one, refuses what is not a regular file
+}
+"""What the commands of ``gpucloud`` are given, and programs of others are not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """How a command ended."""
@@ -73,7 +80,7 @@ class Shell:
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str] | Forked:
         """Starts ``gpucloud``."""
-        given = {"GPUCLOUD_SANDBOX": "1", **environment}
+        given = {**OF_GPUCLOUD, **environment}
         if self.forks is None:
             return self._start("gpucloud", *arguments, **given)
         return self.forks.start(arguments, environment=self._environ(given), folder=str(self.home))
@@ -126,13 +133,12 @@ class Shell:
     @property
     def environ(self) -> dict[str, str]:
         """The environment of a ``gpucloud`` that is started otherwise."""
-        return self._environ({"GPUCLOUD_SANDBOX": "1"})
+        return self._environ(OF_GPUCLOUD)
 
     def _environ(self, given: Mapping[str, str]) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
             "LC_ALL": "C.UTF-8",
-            "SSL_CERT_FILE": os.devnull,  # as every test has it
             "HOME": str(self.home),
             "GPUCLOUD_HOME": str(self.home),
             "XDG_RUNTIME_DIR": str(self.runtime),

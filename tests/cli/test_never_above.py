@@ -51,7 +51,7 @@ class Person:
         self._terminal, self.said = ours, ""
         self._process = subprocess.Popen(
             [str(PROGRAMS / "gpucloud"), *line],
-            env={**cli._environ({"GPUCLOUD_SANDBOX": "1"}), "TERM": "dumb"},
+            env={**cli.environ, "TERM": "dumb"},
             cwd=cli.home,
             stdin=theirs,
             stdout=theirs,

@@ -154,7 +154,7 @@ def test_a_copy_that_is_refused_in_its_middle_is_tried_again_and_then_fails_the_
     assert cli.billed() == []
 
 
-HOSTILE = ("set/../../up", "set/../x", "set/-rf", "set/$(touch y)")
+HOSTILE = ("set/../../up", "set/../x", "set/-rf", "set/$(touch y)", "set/a\n-rf\nb")
 
 
 def test_a_hostile_key_stays_below_the_path(cli: Shell, s3: Any) -> None:

@@ -64,7 +64,7 @@ def stored(endpoint: Endpoint) -> list[tuple[str, str]]:
 
 
 def test_an_object_comes_back_as_it_was_put(s3: Any) -> None:
-    key = "run 1/ä+ö//step=7"
+    key = "run 1/ä+ö//step=7\nlast"
     put(s3, key, b"weights", Metadata={"step_count": "7", "loss": "0.1"}, ContentType="text/x")
     got = s3.get_object(Bucket=BUCKET, Key=key)
     assert got["Body"].read() == b"weights"

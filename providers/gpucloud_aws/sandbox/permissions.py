@@ -78,7 +78,10 @@ def _grants(world: World, caller: Caller) -> Iterator[list[Statement]]:
 
 
 def _allows(statements: list[Statement], demand: Demand) -> bool:
-    """moto decides. It takes an unmet condition for a denial: it is given what holds, without conditions."""
+    """moto decides. It takes an unmet condition for a denial: it is given what holds, without conditions.
+
+    Nor do its wildcards match a line feed, which a key of S3 may hold: it is given a space for each.
+    """
     from moto.iam.access_control import (  # pyright: ignore[reportMissingTypeStubs]
         IAMPolicy,
         PermissionResult,
@@ -89,7 +92,8 @@ def _allows(statements: list[Statement], demand: Demand) -> bool:
         for statement in holding(statements, demand.keys)
     ]
     policy = IAMPolicy(json.dumps({"Statement": kept}))
-    return policy.is_action_permitted(demand.action, demand.resource) is PermissionResult.PERMITTED
+    resource = demand.resource.replace("\n", " ")
+    return policy.is_action_permitted(demand.action, resource) is PermissionResult.PERMITTED
 
 
 def _refusal(caller: Caller, demand: Demand) -> AwsError:

@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--rounds", type=int, default=1, help="how often each cell is played")
     parser.add_argument("--share", type=float, default=1.0, help="of the cells, by chance")
-    parser.add_argument("--only", default="", help="cells with this text in their names")
+    parser.add_argument("--only", default="", help="cells whose names begin so: move-volume/aws")
     parser.add_argument("--kind", default="", help="cells whose fault kind begins so, as in plights.py")
     parser.add_argument("--replay", default=None, metavar="CELL")
     parser.add_argument("--cells", type=Path, default=None, help=argparse.SUPPRESS)
@@ -50,11 +50,7 @@ def main() -> int:
             outcome = play(lab, Cell.parse(given.replay), f"{given.seed} {given.replay}")
             print(f"{outcome.told}\nstruck: {outcome.struck}\nwrong: {outcome.wrong}")
             return int(bool(outcome.wrong))
-        cells = [
-            str(cell)
-            for cell in all_cells(lab)
-            if given.only in str(cell) and cell.kind.startswith(given.kind)
-        ]
+        cells = [str(cell) for cell in all_cells(lab, given.only) if cell.kind.startswith(given.kind)]
     print(f"seed {given.seed}, {len(cells)} cells", flush=True)
     chance = random.Random(given.seed)  # noqa: S311
     chosen = [cell for cell in cells if chance.random() < given.share] * given.rounds

@@ -117,11 +117,13 @@ def _ports(lab: Lab) -> list[int | None]:
     return [urlsplit(url).port for url in lab.endpoint.endpoints.values()]
 
 
-def all_cells(lab: Lab) -> Iterator[Cell]:
-    """Every cell of every command on every cloud."""
+def all_cells(lab: Lab, beginning: str = "") -> Iterator[Cell]:
+    """Every cell of every command on every cloud whose name begins so."""
     for scene in SCENES.values():
         for cloud in scene.clouds:
-            yield from cells_of(lab, scene, cloud)
+            name = f"{scene.name}/{cloud}/"
+            if name.startswith(beginning) or beginning.startswith(name):
+                yield from (each for each in cells_of(lab, scene, cloud) if str(each).startswith(beginning))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

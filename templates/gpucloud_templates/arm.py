@@ -1,7 +1,8 @@
 """Puts the guard in place and arms it. Arguments: its settings, then names and texts of its modules.
 
 A disk that was copied from another box brings that box's deadline, guard, keys and variables. They are
-removed before anybody can log in; the settings of that box go last, so that what is cut off is repeated.
+removed before anybody can log in, and its mounts of volumes and data sets with them; the settings of that box
+go last, so that what is cut off is repeated.
 """
 
 import json
@@ -21,6 +22,12 @@ try:
 except (OSError, ValueError):  # none, or one that is damaged
     is_copy = False
 if is_copy:
+    mounts = ("LABEL=gpucloud-", "/var/lib/gpucloud/data/", "/scratch/.gpucloud-data/")
+    with suppress(OSError), open("/etc/fstab", encoding="utf-8") as table:
+        with open("/etc/fstab.gpucloud", "w", encoding="utf-8") as kept:
+            kept.writelines(line for line in table if not line.startswith(mounts))
+        shutil.copymode("/etc/fstab", "/etc/fstab.gpucloud")
+        os.replace("/etc/fstab.gpucloud", "/etc/fstab")
     units = [f"gpucloud-{name}" for name in ("boot.service", "end.timer", "guard.service", "mig.service")]
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(["systemctl", "stop", *units], check=False, timeout=60)

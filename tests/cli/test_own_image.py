@@ -16,14 +16,16 @@ CREATE = "CreateImage"
 TAKE = ("snapshot", "create", "mine", "--of", "x", "--yes", "--json")
 KEPT = "echo kept > ~/file"
 """What is on the disk of the box, and is to be on that of the box that boots from its image."""
+MOUNTS = "LABEL=gpucloud-abc1234 /data ext4 nofail 0 2\\ntmpfs /cache tmpfs size=1g 0 0\\n"
 
 
 def stopped(shell: Shell, cloud: str, *more: str) -> Any:
-    """A stopped box with a file on its root disk, and a secret variable."""
+    """A stopped box with a file on its root disk, a secret variable, and a volume that it had."""
     box = shell.launch(
         "--gpu", "T4", "--cloud", cloud, "--name", "x", "--ttl", "2h", "--env", "TOKEN=old", *more
     )
     assert shell("exec", "x", "--", "sh", "-c", KEPT).code == 0
+    assert shell("exec", "x", "--", "sudo", "sh", "-c", f"printf '{MOUNTS}' >>/etc/fstab").code == 0
     assert shell("stop", "x", "--yes").code == 0
     return box
 
@@ -49,6 +51,7 @@ def test_a_box_boots_from_a_copy_of_another_one_with_an_end_and_keys_of_its_own(
     assert (box["cloud"], box["region"]) == (old["cloud"], old["region"])
     assert cli("exec", "y", "--", "cat", "file").out == "kept\n"
     assert cli("exec", "y", "--", "sh", "-c", "cat ~/.gpucloud/env; echo [$TOKEN]").out == "[]\n"
+    assert cli("exec", "y", "--", "cat", "/etc/fstab").out == "tmpfs /cache tmpfs size=1g 0 0\n"
     guard = cli("show", "y", "--json", "--live").box["guards"][0]
     assert 4.9 * 3600 < guard["left_s"] <= 5 * 3600
     [listed] = cli("list", "--all-kinds", "--json").json["snapshots"]

@@ -518,7 +518,8 @@ class Client:
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
-        from gpucloud.runs.rules import refuse_replacing
+        from gpucloud.runs.detached import from_anywhere
+        from gpucloud.runs.replacement import REPLACE, WHO_REPLACES, refuse_unreplaceable
         from gpucloud.spec.file import load_spec
 
         saved = wanted if isinstance(wanted, Plan) else None
@@ -526,7 +527,9 @@ class Client:
         spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         refuse_launch(spec)
-        refuse_replacing(spec)
+        refuse_unreplaceable(spec)
+        if spec.on_sick == REPLACE:  # whoever tends it is in another folder
+            spec, _ = from_anywhere(spec, (), str(Path.cwd()))
         if spec.count > 1:
             run_id = run_id or self.new_run_id()
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
@@ -539,6 +542,8 @@ class Client:
             clean_up=f"gpucloud down --run-id {run_id} --yes" if spec.count > 1 else None,
         )
         with self._session.operation() as context:
+            if spec.on_sick == REPLACE:
+                context.notice("launch", WHO_REPLACES)
             boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm))
             ready = tuple(self._read(context.journal.box(box.id)) for box in boxes)
         return Launched(boxes=ready, failure=failure)
@@ -671,7 +676,8 @@ class Client:
 
         Settles what is owed, notices interruptions, restarts detached runs that were lost and may be
         restarted, brings back the files of those whose command has ended, and ends their boxes, and what is
-        overdue. Any number of processes may do so at the same time.
+        overdue. Replaces boxes with ``on_sick: replace`` whose guards report faulty hardware. Any number of
+        processes may do so at the same time.
 
         Args:
             environment: values of the variables that the specs of runs name; by default, those of the
@@ -905,16 +911,11 @@ class Client:
         from gpucloud.api.moving import WHOLE, Mover
 
         with self._session.operation() as context:
-            mover = Mover(
-                context=context,
-                catalog=self.catalog,
-                billing_of=self.billing_of,
-                to=to,
-                paths=tuple(paths) or WHOLE,
-                max_price=max_price,
-                confirm=confirm,
+            mover = Mover(context=context, catalog=self.catalog, billing_of=self.billing_of)
+            there = mover.move(
+                self._find(name), to, paths=tuple(paths) or WHOLE, max_price=max_price, confirm=confirm
             )
-            return self._read(mover.move(self._find(name)))
+            return self._read(there)
 
     def setup(self, name: str) -> Box:
         """Repeats the set-up of a box, and makes it ready.

@@ -248,7 +248,9 @@ class Client:
         max_term: Decimal | None = None,
         cost_of_capital: Decimal | None = None,
     ) -> Comparison:
-        """Estimates the cost of a spec for every way of paying, side by side. Asks no cloud.
+        """Estimates the cost of a spec for every way of paying, side by side.
+
+        Asks no cloud, except where the bucket of the spec is (``near``).
 
         Rates of spot interruptions are those of the journal's boxes, where it has enough of them.
 
@@ -277,6 +279,7 @@ class Client:
         from gpucloud.costs.workload import Workload
 
         measure = measure_named(sort)
+        spec = self._narrowed(spec)
         file = conditions or self._session.paths.config / CONDITIONS
         return compare_ways(
             self.catalog,
@@ -293,6 +296,15 @@ class Client:
             max_term=max_term,
             cost_of_capital=cost_of_capital,
         )
+
+    def _narrowed(self, spec: Spec) -> Spec:
+        """A spec with the place of the bucket that it wants its boxes near; its cloud is asked for that."""
+        if spec.near is None:
+            return spec
+        from gpucloud.planning.object_store import narrowed
+
+        with self._session.operation() as context:
+            return narrowed(context, self.catalog.market, spec)
 
     def _experience(self) -> Mapping[Place, Experience]:
         """The owner's own history on spot; none of a journal that cannot be read, which is told."""
@@ -343,7 +355,7 @@ class Client:
         """
         from gpucloud.market.equivalents import equivalents
 
-        return equivalents(self.catalog, spec.demand(), by, self._session.now().date())
+        return equivalents(self.catalog, self._narrowed(spec).demand(), by, self._session.now().date())
 
     def compare_sizes(self, spec: Spec) -> SizeComparison:
         """Two sizes by each measure, with their ratios and the cheapest machines that have them.
@@ -356,10 +368,12 @@ class Client:
         """
         from gpucloud.market.equivalents import compare_sizes
 
-        return compare_sizes(self.catalog, spec.demand(), self._session.now().date())
+        return compare_sizes(self.catalog, self._narrowed(spec).demand(), self._session.now().date())
 
     def images(self, spec: Spec) -> list[BootChoice]:
-        """The images that the offers of a spec boot, and the software of the first boot. Asks no cloud.
+        """The images that the offers of a spec boot, and the software of the first boot.
+
+        Asks no cloud, except where the bucket of the spec is (``near``).
 
         Raises:
             NoOfferError: nothing matches.
@@ -371,6 +385,7 @@ class Client:
         from gpucloud.planning.planner import candidates_of
 
         spec.require_gpu()
+        spec = self._narrowed(spec)
         own = self._own_image(spec)
         demand = own.narrowed(spec.demand()) if own else spec.demand()
         found = search(self.catalog.market_for(demand), demand, self._session.now().date())
@@ -398,10 +413,12 @@ class Client:
         """Checks the conditions for a launch: credentials, permissions, quotas, the clock, this machine.
 
         Raises:
-            UsageError: a place that the spec names does not exist.
+            UsageError: a place that the spec names does not exist, or it names a bucket (``near``).
         """
         from gpucloud.checkup import check
+        from gpucloud.planning.object_store import refuse_near
 
+        refuse_near(spec, "check")
         session = self._session
         problem = session.journal_problem()
         return check(session.checking(), self.catalog.market, spec, self.state, problem)

@@ -248,7 +248,9 @@ class Client:
         max_term: Decimal | None = None,
         cost_of_capital: Decimal | None = None,
     ) -> Comparison:
-        """Estimates the cost of a spec for every way of paying, side by side. Asks no cloud.
+        """Estimates the cost of a spec for every way of paying, side by side.
+
+        Asks no cloud, except where the bucket of the spec is (``near``).
 
         Rates of spot interruptions are those of the journal's boxes, where it has enough of them.
 
@@ -277,6 +279,7 @@ class Client:
         from gpucloud.costs.workload import Workload
 
         measure = measure_named(sort)
+        spec = self._narrowed(spec)
         file = conditions or self._session.paths.config / CONDITIONS
         return compare_ways(
             self.catalog,
@@ -293,6 +296,15 @@ class Client:
             max_term=max_term,
             cost_of_capital=cost_of_capital,
         )
+
+    def _narrowed(self, spec: Spec) -> Spec:
+        """A spec with the place of the bucket that it wants its boxes near; its cloud is asked for that."""
+        if spec.near is None:
+            return spec
+        from gpucloud.planning.object_store import narrowed
+
+        with self._session.operation() as context:
+            return narrowed(context, self.catalog.market, spec)
 
     def _experience(self) -> Mapping[Place, Experience]:
         """The owner's own history on spot; none of a journal that cannot be read, which is told."""
@@ -343,7 +355,7 @@ class Client:
         """
         from gpucloud.market.equivalents import equivalents
 
-        return equivalents(self.catalog, spec.demand(), by, self._session.now().date())
+        return equivalents(self.catalog, self._narrowed(spec).demand(), by, self._session.now().date())
 
     def compare_sizes(self, spec: Spec) -> SizeComparison:
         """Two sizes by each measure, with their ratios and the cheapest machines that have them.
@@ -356,10 +368,12 @@ class Client:
         """
         from gpucloud.market.equivalents import compare_sizes
 
-        return compare_sizes(self.catalog, spec.demand(), self._session.now().date())
+        return compare_sizes(self.catalog, self._narrowed(spec).demand(), self._session.now().date())
 
     def images(self, spec: Spec) -> list[BootChoice]:
-        """The images that the offers of a spec boot, and the software of the first boot. Asks no cloud.
+        """The images that the offers of a spec boot, and the software of the first boot.
+
+        Asks no cloud, except where the bucket of the spec is (``near``).
 
         Raises:
             NoOfferError: nothing matches.
@@ -371,6 +385,7 @@ class Client:
         from gpucloud.planning.planner import candidates_of
 
         spec.require_gpu()
+        spec = self._narrowed(spec)
         own = self._own_image(spec)
         demand = own.narrowed(spec.demand()) if own else spec.demand()
         found = search(self.catalog.market_for(demand), demand, self._session.now().date())
@@ -398,10 +413,12 @@ class Client:
         """Checks the conditions for a launch: credentials, permissions, quotas, the clock, this machine.
 
         Raises:
-            UsageError: a place that the spec names does not exist.
+            UsageError: a place that the spec names does not exist, or it names a bucket (``near``).
         """
         from gpucloud.checkup import check
+        from gpucloud.planning.object_store import refuse_near
 
+        refuse_near(spec, "check")
         session = self._session
         problem = session.journal_problem()
         return check(session.checking(), self.catalog.market, spec, self.state, problem)
@@ -518,7 +535,8 @@ class Client:
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
-        from gpucloud.runs.rules import refuse_replacing
+        from gpucloud.runs.detached import from_anywhere
+        from gpucloud.runs.replacement import REPLACE, WHO_REPLACES, refuse_unreplaceable
         from gpucloud.spec.file import load_spec
 
         saved = wanted if isinstance(wanted, Plan) else None
@@ -526,7 +544,9 @@ class Client:
         spec = spec.replaced(name=name) if name else spec
         refuse_impossible(spec)
         refuse_launch(spec)
-        refuse_replacing(spec)
+        refuse_unreplaceable(spec)
+        if spec.on_sick == REPLACE:  # whoever tends it is in another folder
+            spec, _ = from_anywhere(spec, (), str(Path.cwd()))
         if spec.count > 1:
             run_id = run_id or self.new_run_id()
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
@@ -539,6 +559,8 @@ class Client:
             clean_up=f"gpucloud down --run-id {run_id} --yes" if spec.count > 1 else None,
         )
         with self._session.operation() as context:
+            if spec.on_sick == REPLACE:
+                context.notice("launch", WHO_REPLACES)
             boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm))
             ready = tuple(self._read(context.journal.box(box.id)) for box in boxes)
         return Launched(boxes=ready, failure=failure)
@@ -671,7 +693,8 @@ class Client:
 
         Settles what is owed, notices interruptions, restarts detached runs that were lost and may be
         restarted, brings back the files of those whose command has ended, and ends their boxes, and what is
-        overdue. Any number of processes may do so at the same time.
+        overdue. Replaces boxes with ``on_sick: replace`` whose guards report faulty hardware. Any number of
+        processes may do so at the same time.
 
         Args:
             environment: values of the variables that the specs of runs name; by default, those of the
@@ -905,16 +928,11 @@ class Client:
         from gpucloud.api.moving import WHOLE, Mover
 
         with self._session.operation() as context:
-            mover = Mover(
-                context=context,
-                catalog=self.catalog,
-                billing_of=self.billing_of,
-                to=to,
-                paths=tuple(paths) or WHOLE,
-                max_price=max_price,
-                confirm=confirm,
+            mover = Mover(context=context, catalog=self.catalog, billing_of=self.billing_of)
+            there = mover.move(
+                self._find(name), to, paths=tuple(paths) or WHOLE, max_price=max_price, confirm=confirm
             )
-            return self._read(mover.move(self._find(name)))
+            return self._read(there)
 
     def setup(self, name: str) -> Box:
         """Repeats the set-up of a box, and makes it ready.

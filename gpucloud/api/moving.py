@@ -1,10 +1,13 @@
-"""Moves a box to another place: a new box there, with the files of the old one, which stays for its user."""
+"""Carries a box to another place: a new box there, with the files of the old one, which the caller may end.
+
+``move`` carries it where its user says, ``tend`` away from faulty hardware.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 
@@ -24,6 +27,7 @@ from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.facts import Place
 from gpucloud.journal.records import Box
 from gpucloud.market.catalog import Catalog
+from gpucloud.planning.avoidance import Avoided
 from gpucloud.planning.volume_move import FreeNames, VolumeMove, volume_moves
 from gpucloud.planning.volume_plan import VolumePlan
 from gpucloud.runtime.context import Context
@@ -83,28 +87,35 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mover:
-    """A move: what it works with, and its steps.
+    """Carries boxes: what it works with, and its steps.
 
     Attributes:
         context: clouds, journal, clock and progress of this call.
         catalog: the market.
-        to: the cloud, region or zone.
-        paths: files and folders below the home folder.
-        max_price: the limit in USD per hour, instead of that of the box.
-        confirm: is asked before anything is bought; by default, nothing is confirmed.
         billing_of: how a cloud bills.
     """
 
     context: Context
     catalog: Catalog
     billing_of: BillingOf
-    to: str
-    paths: Sequence[str]
-    max_price: Decimal | None
-    confirm: Callable[[Move], bool] | None
 
-    def move(self, box: Box) -> Box:
-        """Launches a box like this one in the other place, and copies the files; the old one stays.
+    def move(
+        self,
+        box: Box,
+        to: str,
+        *,
+        paths: Sequence[str] = WHOLE,
+        max_price: Decimal | None = None,
+        confirm: Callable[[Move], bool] | None = None,
+    ) -> Box:
+        """Launches a box like this one in another place, and copies files; the old one stays.
+
+        Args:
+            box: the box.
+            to: the cloud, region or zone.
+            paths: files and folders below the home folder.
+            max_price: the limit in USD per hour, instead of that of the box.
+            confirm: is asked before anything is bought; by default, nothing is confirmed.
 
         Raises:
             UsageError: it cannot be moved there, or was not confirmed; nothing was bought.
@@ -112,47 +123,79 @@ class Mover:
             GpucloudError: nothing started, or the copy failed; nothing new is left, unless the error says so.
         """
         find_program("rsync")
-        refuse_same_place(box, self.to)
+        refuse_same_place(box, to)
         settle_first(self.context)
         with holding(self.context, box) as old:
             check_movable(self.context, old)
-            [source] = self._targets(old)
-            reach(self.context, old, source)
-            market = self.catalog.market
-            names = FreeNames.of(self.context.journal, self.context.owner)
-            spec = spec_elsewhere(self._left(old, market), self.to, market)
-            spec = spec.replaced(
-                name=names.after(old.name), max_price=self.max_price or spec.max_price, volumes=()
-            )
-            refuse_impossible(spec)
-            moves = volume_moves(self.context.journal, market, old, names)
-            gib = self._gib(source, self.paths)
-            ask = None
-            if self.confirm is not None:
-                ask = partial(
-                    self._confirmed, self.confirm, old=old, source=source, spec=spec, gib=gib, moves=moves
-                )
-            wanted = Wanted(spec=spec, environment=self._environment(spec, source), attended=True)
-            deal, echo = Buyer(self.context, self.catalog, wanted, confirm=ask).agree()
-            return Carriage(
-                context=self.context,
-                market=market,
-                deal=deal,
-                wanted=wanted,
-                echo=echo,
-                old=old,
-                moves=moves,
-                fill=partial(self._fill, old, source, moves),
-            ).carry()
+            spec = self._left(old)
+            spec = spec_elsewhere(spec.replaced(gpu=spec.gpu or _gpu_of(old)), to, self.catalog.market)
+            spec = spec.replaced(max_price=max_price or spec.max_price)
+            return self._carry(old, Wanted(spec=spec, environment={}, attended=True), paths, confirm)
 
-    def _fill(self, old: Box, source: Target, moves: Sequence[VolumeMove], new: Box) -> None:
+    def replace(self, old: Box, avoided: Avoided) -> Box:
+        """Launches a box like this one elsewhere, where its spec allows it, and copies all files; it stays.
+
+        Args:
+            old: the box, which this process holds.
+            avoided: where it is not to be, as long as its spec allows other places.
+
+        Raises:
+            GpucloudError: as :meth:`move`.
+        """
+        find_program("rsync")
+        check_movable(self.context, old)
+        wanted = Wanted(
+            spec=self._left(old),
+            environment={},
+            run_id=old.run_id,
+            instead_of=old,
+            avoided=avoided,
+            attended=True,
+        )
+        return self._carry(old, wanted, WHOLE, None)
+
+    def _carry(
+        self,
+        old: Box,
+        wanted: Wanted,
+        paths: Sequence[str],
+        confirm: Callable[[Move], bool] | None,
+    ) -> Box:
+        """Launches what is wanted, under a free name, with variables, files and volumes of the old box."""
+        [source] = self._targets(old)
+        reach(self.context, old, source)
+        market = self.catalog.market
+        names = FreeNames.of(self.context.journal, self.context.owner)
+        spec = wanted.spec.replaced(name=names.after(old.name), volumes=())
+        refuse_impossible(spec)
+        moves = volume_moves(self.context.journal, market, old, names)
+        gib = self._gib(source, paths)
+        ask = None
+        if confirm is not None:
+            ask = partial(self._confirmed, confirm, old=old, source=source, spec=spec, gib=gib, moves=moves)
+        wanted = replace(wanted, spec=spec, environment=self._environment(spec, source))
+        deal, echo = Buyer(self.context, self.catalog, wanted, confirm=ask).agree()
+        return Carriage(
+            context=self.context,
+            market=market,
+            deal=deal,
+            wanted=wanted,
+            echo=echo,
+            old=old,
+            moves=moves,
+            fill=partial(self._fill, old, source, paths, moves),
+        ).carry()
+
+    def _fill(
+        self, old: Box, source: Target, paths: Sequence[str], moves: Sequence[VolumeMove], new: Box
+    ) -> None:
         """Copies the files to the new box: those of its home folder, and of volumes that were made blank."""
         context, place = self.context, new.place
         assert place is not None  # noqa: S101  (it has a machine)
         [destination] = self._targets(new)
         save_work(context, old, source)
         context.tell("copy", f"copying files of {old.name} to {new.name}")
-        context.tasks.run(partial(copy_between, source, destination, self.paths), COPY_TIMEOUT_S)
+        context.tasks.run(partial(copy_between, source, destination, paths), COPY_TIMEOUT_S)
         for move in moves:
             if not move.is_near(place.cloud, place.region):
                 context.tell("copy", f"copying files of {move.volume.name} to {move.name}")
@@ -205,7 +248,7 @@ class Mover:
         text = self.context.tasks.run(partial(run, source, ["cat", ENVIRONMENT])).out
         return environment_of(spec, variables_in(text.decode(errors="replace")))
 
-    def _left(self, old: Box, market: Market) -> Spec:
+    def _left(self, old: Box) -> Spec:
         """The spec of the box, for what is left of its time and its budget.
 
         Raises:
@@ -213,11 +256,11 @@ class Mover:
         """
         spec, now = load_spec(None, dict(old.wanted.spec)), self.context.clock()
         lives = "none" if old.expires_at is None else old.expires_at - now
-        spec = spec.replaced(run=None, ttl=lives, gpu=spec.gpu or _gpu_of(old))
+        spec = spec.replaced(run=None, ttl=lives)
         if spec.budget is None:
             return spec
         cost = cost_so_far(old, now, self.billing_of)
-        spent = market.usd(cost.amount.amount, cost.amount.currency) if cost else None
+        spent = self.catalog.market.usd(cost.amount.amount, cost.amount.currency) if cost else None
         if spent is None or spent >= spec.budget:
             raise UsageError(
                 f"what is left of the budget of {old.name!r} is unknown"

@@ -59,7 +59,9 @@ class Prices:
         """
         from gpucloud.market.exchange_rates import refresh_rates
         from gpucloud.market.refresh import refresh, wanted_of
+        from gpucloud.planning.object_store import refuse_near
 
+        refuse_near(spec, "prices")
         catalog = self._session.catalog
         with self._session.operation() as context, catalog.history() as history:
             wanted = wanted_of(catalog.shipped, spec, context.clouds.names(), tariffs=True)
@@ -81,7 +83,9 @@ class Prices:
             UsageError: the limit or the pause is not valid.
         """
         from gpucloud.market.watch import refuse_hasty, watch
+        from gpucloud.planning.object_store import refuse_near
 
+        refuse_near(spec, "prices")
         refuse_hasty(below, every)
         catalog = self._session.catalog
 
@@ -103,7 +107,9 @@ class Prices:
             NoOfferError: the history has no such price yet.
         """
         from gpucloud.market.history import price_trends
+        from gpucloud.planning.object_store import refuse_near
 
+        refuse_near(spec, "prices")
         catalog = self._session.catalog
         with catalog.history() as history:
             return price_trends(catalog.shipped, history, spec.demand(), since=since, limit=limit)
@@ -120,7 +126,9 @@ class Prices:
             UsageError: the earlier moment is not before the later one.
         """
         from gpucloud.market.history import price_changes
+        from gpucloud.planning.object_store import refuse_near
 
+        refuse_near(spec, "prices")
         later = after or self._session.now()
         if before >= later:
             raise UsageError(f"{rfc3339(before)} is not before {rfc3339(after) if after else 'now'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,14 +164,35 @@ class SshHosts:
     text: str
 
 
+class BoxDid(StrEnum):
+    """What was done about a box that is to be replaced once its hardware is faulty."""
+
+    LEFT = "left"  # nothing was to be done, or may be done
+    REPLACED = "replaced"
+    ENDED = "ended"  # it had been replaced before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TendedBox:
+    """What was done about such a box, and why, in words; ``replaced_by`` is the name of the other one."""
+
+    id: str
+    name: str
+    did: BoxDid
+    message: str
+    replaced_by: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tending:
     """One look after everything.
 
     Attributes:
         runs: what was done for each run that was not over.
+        boxes: what was done about each box of a launch with ``on_sick: replace``.
         troubles: what could not be done; the next look goes on with it.
     """
 
     runs: tuple[Tended, ...]
+    boxes: tuple[TendedBox, ...]
     troubles: tuple[GpucloudError, ...]

@@ -1,4 +1,4 @@
-"""One look after everything of an owner: settle what is owed, then tend each run."""
+"""One look after everything of an owner: settle what is owed, tend each run, replace boxes that are sick."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpucloud.api.results import Tending
+from gpucloud.api.replacing import Replacer, to_look_after
+from gpucloud.api.results import TendedBox, Tending
 from gpucloud.api.running import Attempts, wanted_of_run
 from gpucloud.errors import UsageError
 from gpucloud.inventory.reconcile import refresh_all, settle
@@ -42,7 +43,11 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
     for run in context.journal.runs(owner=context.owner):
         with isolated(troubles, f"run {run.run_id!r}"):
             done.append(Tender(context, buyer.buy).tend(run))
-    return Tending(runs=tuple(done), troubles=tuple(troubles))
+    looked: list[TendedBox] = []
+    for box in to_look_after(context):
+        with isolated(troubles, f"box {box.name!r}"):
+            looked.append(Replacer(client, context).tend(box))
+    return Tending(runs=tuple(done), boxes=tuple(looked), troubles=tuple(troubles))
 
 
 @dataclass(frozen=True, slots=True)

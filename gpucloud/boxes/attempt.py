@@ -72,7 +72,9 @@ class Terms:
         prices: the agreement about prices.
         rates: the amounts of other currencies for one USD, for spot bids.
         run: the run that the box is an attempt of, which this process holds.
-        attended: whether the box ends with the process that launches it, as the only living one of its run.
+        instead_of: the box that it is to replace, which this process holds.
+        attended: whether the box ends with the process that launches it, as the only living one of its run
+            (but for the one that it is to replace, and the others of that one's launch).
         expires_at: ``None`` only with ``--ttl none``.
         volumes: those that may be used, held by this process.
         clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
@@ -90,6 +92,7 @@ class Terms:
     prices: Agreement
     rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
     run: Run | None = None
+    instead_of: Box | None = None
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None

@@ -160,10 +160,12 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         facts=Facts(
             wanted=Wanted(spec=terms.spec, disk_gib=terms.disk_gib, image=terms.image),
             attended=terms.attended,
+            replaces=terms.instead_of.id if terms.instead_of else None,
         ),
         lease=context.lease(),
-        alone=terms.attended,
+        alone=terms.attended and terms.instead_of is None,
         run=terms.run,
+        instead_of=terms.instead_of,
     )
     context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
     tried = Tried()

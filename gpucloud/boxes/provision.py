@@ -67,6 +67,7 @@ class Wanted:
         accept_snapshot_price: whether it may be bought at a price that the cloud does not confirm.
         keep_on_failure: whether it is kept until its deadline if its set-up fails.
         run: the run that it is an attempt of, which this process holds.
+        instead_of: the box that it is to replace, which this process holds.
         avoided: places to leave out as long as others match.
         carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
         clean_up: the command that ends it after a second signal, if not ``down`` of its name.
@@ -76,6 +77,7 @@ class Wanted:
     environment: Mapping[str, str]
     run_id: str | None = None
     run: Run | None = None
+    instead_of: Box | None = None
     avoided: Avoided = NOTHING_AVOIDED
     carried: Carried | None = None
     attended: bool = False
@@ -288,6 +290,7 @@ class _Purchase:
             name=self.name,
             run_id=self.wanted.run_id,
             run=self.wanted.run,
+            instead_of=self.wanted.instead_of,
             nodes=spec.nodes,
             disk_gib=spec.disk,
             image=self.image,

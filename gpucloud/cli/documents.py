@@ -173,15 +173,32 @@ class TroubleDocument(TypedDict):
     owed_command: str | None
 
 
+class TendedBoxDocument(TypedDict):
+    """What was done about a box of a launch with ``on_sick: replace``, and why.
+
+    Attributes:
+        did: ``left``, ``replaced``, or ``ended``: it had been replaced before.
+        replaced_by: the name of the box that has replaced it.
+    """
+
+    id: str
+    name: str
+    did: str
+    message: str
+    replaced_by: str | None
+
+
 class TendDocument(TypedDict):
     """One look after everything.
 
     Attributes:
         runs: those that were not over.
+        boxes: those that are to be replaced once their hardware is faulty.
         troubles: what could not be done; the next look goes on with it.
     """
 
     runs: list[TendedDocument]
+    boxes: list[TendedBoxDocument]
     troubles: list[TroubleDocument]
 
 

@@ -64,6 +64,10 @@ def plan(
         app.output.document("plan", answer)
         return
     show_plan(app, made, limit)
+    if spec.on_sick == "replace":
+        from gpucloud.runs.replacement import WHO_REPLACES
+
+        app.output.say(WHO_REPLACES)
     app.output.say(f"Costs {limit_text(limit)}.")
     app.output.say(
         f"Next: gpucloud launch {save}" if save else "Next: gpucloud launch with the same options."

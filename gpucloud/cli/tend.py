@@ -30,7 +30,9 @@ def tend(
     """Settle what is owed, restart detached runs that lost their box, end what has ended or is overdue.
 
     One look, then exit, for cron, a timer or a CI schedule; several at the same time do nothing twice. A run
-    is restarted within its --restarts, deadline, --max-price and budget. Exit code: 8 if something may still
+    is restarted within its --restarts, deadline, --max-price and budget. A box of a launch with --on-sick
+    replace whose guard reports faulty hardware is replaced elsewhere, with its files, within the same limits:
+    three times at most. Exit code: 8 if something may still
     be billed, else that of the first thing that could not be done; the next look goes on with it. With
     --every, until a signal.
     """
@@ -62,16 +64,30 @@ def _tell(app: App, done: Tending, *, again: bool = False) -> None:
     for each in done.runs:
         if not again or each.did != "left":
             app.output.say(f"{each.run_id}: {each.did}: {each.message}")
+    for box in done.boxes:
+        if not again or box.did != "left":
+            app.output.say(f"{box.name}: {box.did}: {box.message}")
     for trouble in done.troubles:
         app.output.say(f"{trouble.message}{f' ({trouble.hint})' if trouble.hint else ''}", role=Role.ERROR)
     if not again:
-        app.output.say(f"{counted(len(done.runs), 'run')} tended.")
+        boxes = f" and {counted(len(done.boxes), 'box')}" if done.boxes else ""
+        app.output.say(f"{counted(len(done.runs), 'run')}{boxes} tended.")
 
 
 def _document(done: Tending) -> TendDocument:
     return {
         "runs": [
             {"run_id": each.run_id, "did": str(each.did), "message": each.message} for each in done.runs
+        ],
+        "boxes": [
+            {
+                "id": box.id,
+                "name": box.name,
+                "did": str(box.did),
+                "message": box.message,
+                "replaced_by": box.replaced_by,
+            }
+            for box in done.boxes
         ],
         "troubles": [
             {"message": each.message, "hint": each.hint, "owed_command": each.owed_command}

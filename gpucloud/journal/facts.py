@@ -254,7 +254,9 @@ class Facts:
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
     the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
-    ``checkpoints`` is the number under which the box of a run writes its checkpoints.
+    ``checkpoints`` is the number under which the box of a run writes its checkpoints. ``replaces`` is the id
+    of the box in whose place it was launched, because that one's hardware was faulty; ``successors`` are
+    those that were launched in its own place, whether or not they became ready.
     """
 
     place: Place | None = None
@@ -280,6 +282,8 @@ class Facts:
     volume: Volume | None = None
     snapshot: Snapshot | None = None
     checkpoints: int | None = None
+    replaces: str | None = None
+    successors: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -456,6 +460,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "keep_until": datetime.fromisoformat,
     "volume": _read_volume,
     "snapshot": _read_snapshot,
+    "successors": tuple,
 }
 
 

@@ -78,6 +78,8 @@ class Box:
     volume: Volume | None = None
     snapshot: Snapshot | None = None
     checkpoints: int | None = None
+    replaces: str | None = None
+    successors: tuple[str, ...] = ()
 
     @property
     def cloud(self) -> str:

@@ -139,16 +139,18 @@ class Journal:
         alone: bool = False,
         kind: Kind = Kind.BOX,
         run: Run | None = None,
+        instead_of: Box | None = None,
     ) -> Box:
         """Writes a new holding down and takes its lease, before anything is asked of a cloud.
 
-        A box of a ``run``, which this process holds, is an attempt of it; that is written down with it, so
-        that who has lost the run plans no box for it.
+        A box of a ``run``, which this process holds, is an attempt of it; one ``instead_of`` another, which
+        this process holds, is its successor. That is written down with it, so that who has lost the run or
+        the other box plans no box for it.
 
         Raises:
             NameTakenError: a living box of this owner has the name.
             RunTakenError: it is to be alone in its run, and another box of the run is living.
-            StaleWriterError: the run was taken over.
+            StaleWriterError: the run, or the other box, was taken over.
         """
         planned = Planned(
             name=name,
@@ -165,6 +167,9 @@ class Journal:
                 _refuse_taken_run(writer, owner, run_id)
             if run is not None:
                 self._write(writer, run, RunAttempted(box=id))
+            if instead_of is not None:
+                successors = (*writer.box(instead_of.id).successors, id)
+                self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
             self._add(writer, id, 0, planned)
             box = writer.box(id)
         self._held[id] = (box.epoch, lease)

@@ -80,6 +80,29 @@ def place_near(context: Context, market: Market, spec: Spec) -> BucketPlace | No
     return BucketPlace(url=spec.near, cloud=cloud.name, region=bucket.region)
 
 
+def narrowed(context: Context, market: Market, spec: Spec) -> Spec:
+    """A spec for the region of the bucket that it wants its boxes near, for what reads its places alone.
+
+    Raises:
+        GpucloudError: as :func:`place_near`.
+    """
+    place = place_near(context, market, spec)
+    return spec if place is None else spec.replaced(near=None, clouds=(place.cloud,), regions=(place.region,))
+
+
+def refuse_near(spec: Spec, command: str) -> None:
+    """Refuses a bucket in the spec of a command that does not ask where it is.
+
+    Raises:
+        UsageError: the spec has one.
+    """
+    if spec.near is not None:
+        raise UsageError(
+            f"near: {command} does not look up where {spec.near} is",
+            hint="name its place: --cloud NAME --region NAME",
+        )
+
+
 def _names(market: Market, place: tuple[str, str]) -> frozenset[str]:
     """The names of the region of a bucket for patterns; one that the market does not know has no groups."""
     region = market.regions.get(place)

@@ -98,7 +98,7 @@ def after_loss(
 
 
 def refuse_replacing(spec: Spec) -> None:
-    """Refuses the replacement of a faulty box that nobody would tend.
+    """Refuses the replacement of a faulty box of a run that nobody would tend.
 
     Raises:
         UsageError: the spec has it.
@@ -155,10 +155,14 @@ def avoided(attempts: Sequence[Attempt], now: datetime) -> Avoided:
         if recent and each.loss in _LOST_BOX and each.place is not None:
             lost.append(each)
     places = [each.place for each in lost if each.place is not None]
-    regions = [(place.cloud, place.region) for place in places]
+    return away_from([(place.cloud, place.region, place.zone, place.instance_type) for place in places])
+
+
+def away_from(places: Sequence[tuple[str, str, str, str]]) -> Avoided:
+    """What is left out after losses at these places (cloud, region, zone, instance type)."""
+    regions = [place[:2] for place in places]
     return Avoided(
-        places=frozenset((place.cloud, place.region, place.zone, place.instance_type) for place in places),
-        regions=frozenset(region for region in regions if regions.count(region) > 1),
+        places=frozenset(places), regions=frozenset(each for each in regions if regions.count(each) > 1)
     )
 
 

@@ -383,8 +383,8 @@ class Spec:
             read.on_sick,
             Flag(BOX, "ACTION"),
             {"enum": list(read.ON_SICK)},
-            "When the guard of a detached run's box reports faulty hardware: keep it, or replace it as one "
-            "of the restarts. Default: keep.",
+            "When the guard of a box reports faulty hardware: keep it, or have `gpucloud tend` replace it "
+            "(of run --detach: as one of the restarts). Default: keep.",
             default="keep",
         )
     )

@@ -80,6 +80,12 @@ def _launched(home: Home, cloud: str) -> None:
     assert done.code == 0, done.err
 
 
+def _sick(home: Home, cloud: str) -> None:
+    """A box is there that is to be replaced: every guard reports faulty hardware."""
+    done = home.run(*_launch("--on-sick", "replace")(cloud))
+    assert done.code == 0, done.err
+
+
 def _kept(home: Home, cloud: str) -> None:
     """A box is there whose set-up failed."""
     done = home.run(*_launch("--keep-on-failure", "--setup", FAILS)(cloud))
@@ -240,6 +246,7 @@ SCENES = {
         ),
         Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
         Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
+        Scene(name="tend-sick", before=_sick, line=_always("tend"), kinds=OF_EXTEND),
         Scene(name="volume-create", line=_create, buys=1, made="disk", kinds=OF_VOLUMES),
         Scene(
             name="volume-delete",

@@ -30,6 +30,7 @@ from typing import Any
 import gpucloud.api.ending
 import gpucloud.api.launching
 import gpucloud.api.moving
+import gpucloud.api.replacing
 import gpucloud.api.session
 import gpucloud.boxes.extend
 import gpucloud.boxes.keeping
@@ -123,6 +124,9 @@ def main() -> None:
         (gpucloud.api.moving, "reach", told),
         (gpucloud.api.moving, "size_of", empty),
         (gpucloud.api.moving, "copy_between", told),
+        (gpucloud.api.replacing, "reach", told),
+        (gpucloud.api.replacing, "faulty_hardware", sick),
+        (gpucloud.api.replacing, "keep_logs", told),
         (gpucloud.boxes.keeping, "boot_state", guarded),
         (gpucloud.inventory.set_up, "bring_up", measured),
         (gpucloud.inventory.set_up, "reach", told),
@@ -175,6 +179,11 @@ def set_up_at_once(context: Context, box: Box, keys: Path) -> Measured:
 def guarded(target: Target) -> BootState:
     """In place of asking a box whose set-up failed."""
     return BootState(ready=False, seconds={}, guarded=True, step="setup-000", exit_code=1)
+
+
+def sick(_: Target) -> str:
+    """In place of asking the guard of a box for its hardware."""
+    return "Xid 79"
 
 
 def told(*_: object, **__: object) -> None:

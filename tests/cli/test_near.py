@@ -48,6 +48,23 @@ def test_a_box_and_a_run_are_launched_near_their_bucket(cli: Shell, s3: Any) -> 
     assert (ran.json["box"]["cloud"], ran.json["box"]["region"]) == ("aws", FAR)
 
 
+def test_costs_equivalents_and_images_are_those_of_the_region_of_the_bucket(cli: Shell, s3: Any) -> None:
+    costs = cli("cost", *NEAR, "--json").json
+    assert {each["offer"]["region"] for each in costs["options"]} == {FAR}
+    others = cli("equivalents", "--gpu", "T4:4", *NEAR[2:], "--json").json
+    assert {each["offer"]["region"] for each in others["equivalents"]} == {FAR}
+    images = cli("images", *NEAR, "--json").json
+    assert {each["cloud"] for each in images["images"]} == {"aws"}
+
+
+@pytest.mark.parametrize("line", [("check",), ("prices", "history"), ("prices", "refresh")])
+def test_what_does_not_ask_where_a_bucket_is_refuses_it(cli: Shell, line: tuple[str, ...]) -> None:
+    refused = cli(*line, *NEAR, "--json")
+    assert (refused.code, refused.error["class"]) == (2, "usage")
+    assert f"{line[0]} does not look up where s3://lab/set is" in refused.error["message"]
+    assert cli.sandbox.calls() == []
+
+
 REFUSED = [
     (("--near", "s3://no-such-bucket"), "there is no bucket 'no-such-bucket'"),
     (("--near", "s3://somebody-elses-bucket"), "belongs to another AWS account"),

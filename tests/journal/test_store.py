@@ -123,6 +123,35 @@ def test_a_writer_that_was_overtaken_is_refused(journal: Journal) -> None:
     journal.write(taken, StateChanged(state=BoxState.FAILED))
 
 
+def test_who_has_lost_a_box_plans_no_other_one_in_its_place(journal: Journal) -> None:
+    """A process that was paused beyond its lease goes on with what it knew; who holds the box replaces it."""
+
+    def successor(of: Box, id: str) -> Box:  # noqa: A002
+        return journal.plan_box(
+            id=id,
+            name=id,
+            owner="me",
+            run_id=None,
+            op="o",
+            expires_at=None,
+            facts=Facts(replaces=of.id),
+            lease=a_lease(),
+            instead_of=of,
+        )
+
+    paused = a_box(journal)
+    taken = journal.take(paused.id, a_lease(pid=2), claim=lambda _: Claim.SILENT)
+    assert taken is not None
+    with pytest.raises(StaleWriterError):
+        successor(paused, "b-2")
+    with pytest.raises(KeyError):
+        journal.box("b-2")
+    first, second = successor(taken, "b-3"), successor(taken, "b-4")
+    assert (first.replaces, second.replaces) == (paused.id, paused.id)
+    journal.rebuild()
+    assert journal.box(paused.id).successors == ("b-3", "b-4")
+
+
 def test_a_live_lease_is_not_taken(journal: Journal) -> None:
     """The one who asks decides by the lease it is shown."""
     box = a_box(journal)

@@ -97,6 +97,7 @@ def create(
     intent: str,
     call: Callable[[Callable[[], None]], Sequence[T]],
     look: Callable[[], Sequence[T]],
+    timeout_s: float = CREATE_TIMEOUT_S,
 ) -> Sequence[T]:
     """Makes the billable call and journals its outcome, also when it is interrupted.
 
@@ -108,12 +109,13 @@ def create(
         intent: the id of the intent, which is journalled.
         call: the call; what it is given is called before each try.
         look: looks whether a call without a clear answer created everything after all.
+        timeout_s: how long the call may take.
     """
     # A process that was paused may resume long after another one has taken its box.
     still_held = partial(context.journal.check, box)
     creating = context.tasks.start(partial(call, still_held))
     try:
-        made: Sequence[T] = context.tasks.wait(creating, CREATE_TIMEOUT_S)
+        made: Sequence[T] = context.tasks.wait(creating, timeout_s)
     except OutcomeUnknownError as error:
         made = _look(context, look, error)
         if not made:

@@ -48,7 +48,7 @@ def create_snapshot(
         _write_out(context, holder)
     cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
     is_image = source.kind is Kind.BOX
-    calls = _image_calls(cloud, order) if is_image else _snapshot_calls(cloud, order, source)
+    calls = _image_calls(cloud, order, plan.billed) if is_image else _snapshot_calls(cloud, order, source)
     return buy(
         context,
         cloud,
@@ -68,6 +68,7 @@ def create_snapshot(
                 label="" if is_image else label_of(source),
                 bootable=is_image,
                 arch=plan.arch,
+                billed=plan.billed,
             ),
         ),
     )
@@ -126,16 +127,17 @@ def _snapshot_calls(cloud: Cloud, order: SnapshotOrder, volume: Box) -> Calls:
     )
 
 
-def _image_calls(cloud: Cloud, order: SnapshotOrder) -> Calls:
+def _image_calls(cloud: Cloud, order: SnapshotOrder, billed: ResourceKind) -> Calls:
     def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
         return cloud.create_image(request, before=before)[0]
 
     return Calls(
         prepare=partial(cloud.prepare_image, order),
         create=create,
-        made=(ResourceKind.IMAGE, ResourceKind.SNAPSHOT),
+        made={ResourceKind.IMAGE, billed},
         told="an image",
         prepare_s=COMPLETE_TIMEOUT_S,  # a cloud may make it of a complete snapshot alone
+        create_s=COMPLETE_TIMEOUT_S,  # or need the disk until it is complete
     )
 
 

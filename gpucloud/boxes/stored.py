@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gpucloud.boxes.creation import PREPARE_TIMEOUT_S, create, prepare
+from gpucloud.boxes.creation import CREATE_TIMEOUT_S, PREPARE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.launch import abandon, check_name, note_left
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
@@ -82,6 +82,7 @@ class Calls:
         made: the kinds of what the request makes.
         told: what is bought, for the progress.
         prepare_s: how long the preparation may take, in seconds.
+        create_s: how long the request may take, in seconds.
     """
 
     prepare: Callable[[Record], Request]
@@ -89,6 +90,7 @@ class Calls:
     made: Collection[ResourceKind]
     told: str
     prepare_s: float = PREPARE_TIMEOUT_S
+    create_s: float = CREATE_TIMEOUT_S
 
 
 def buy(
@@ -176,6 +178,7 @@ def _buy(context: Context, bought: Box, cloud: Cloud, order: Order, *, calls: Ca
         intent=intent,
         call=lambda before: calls.create(request, before),
         look=lambda: _look(cloud, order, calls.made),
+        timeout_s=calls.create_s,
     )
     context.journal.write(bought, StateChanged(state=BoxState.READY))
 

@@ -35,11 +35,17 @@ def price_of(market: Market, resource: Resource) -> Money | str:
         return _tariff(resource, disk_price(market.tariffs, place, size), gib / HOURS_PER_MONTH)
     if kind is ResourceKind.ADDRESS:
         return _tariff(resource, address_price(market.tariffs, place), Decimal(1))
-    if kind is ResourceKind.SNAPSHOT:
+    if kind is billed_copy(market, resource.ref.cloud, bootable=kind is ResourceKind.IMAGE):
         return "the cloud's list does not show how much data it holds"
     return Money(
         amount=Decimal(0), currency="USD"
     )  # a stopped machine; a spot request costs what its instance costs
+
+
+def billed_copy(market: Market, cloud: str, *, bootable: bool) -> ResourceKind:
+    """The kind of resource that is billed for the copy of a disk; ``bootable`` for that of a root disk."""
+    is_image = bootable and market.billing_of(cloud).images_are_billed
+    return ResourceKind.IMAGE if is_image else ResourceKind.SNAPSHOT
 
 
 DISK, ADDRESS, SNAPSHOT = "disk_gb_month", "public_ip_hour", "snapshot_gb_month"

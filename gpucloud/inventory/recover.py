@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.ends import ensure_end
-from gpucloud.costs.resource_prices import compute_price, listed_prices, listed_snapshot_price
+from gpucloud.costs.resource_prices import billed_copy, compute_price, listed_prices, listed_snapshot_price
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.inventory.discovery import Survey, begin, by_box, finish
 from gpucloud.journal.events import named
@@ -189,7 +189,9 @@ def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Fact
 
 def _stored_facts(context: Context, resources: Sequence[Resource], market: Market) -> Facts:
     """What the cloud tells of a volume or a snapshot; lists do not show size and zone on every cloud."""
-    kinds = {ResourceKind.DISK, ResourceKind.SNAPSHOT}
+    bootable = any(each.ref.kind is ResourceKind.IMAGE for each in resources)
+    billed = billed_copy(market, resources[0].ref.cloud, bootable=bootable)
+    kinds = {ResourceKind.DISK, billed}
     shown = next((each for each in resources if each.ref.kind in kinds), resources[0])
     ref = shown.ref
     if ref.kind in kinds:
@@ -204,7 +206,8 @@ def _stored_facts(context: Context, resources: Sequence[Resource], market: Marke
             listed=listed,
             snapshot=Snapshot(
                 mounted=True,
-                bootable=any(each.ref.kind is ResourceKind.IMAGE for each in resources),
+                bootable=bootable,
+                billed=billed,
             ),
             recovered=True,
         )

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, cast
 
 from gpucloud.journal.lifecycle import EndedBy
-from gpucloud.resources import Machine, Ref, State
+from gpucloud.resources import Machine, Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
 Data = Mapping[str, Any]
@@ -194,7 +194,7 @@ class Snapshot:
 
     ``of`` is the name of the volume or box that it was made of, empty if unknown; ``zone``, ``mounted`` and
     ``label`` are what was known of that volume and of its file system. ``bootable`` tells that it is an image
-    of a box, and ``arch`` for which machines, empty if unknown.
+    of a box, and ``arch`` for which machines, empty if unknown. ``billed`` is what of it is billed.
     """
 
     of: str = ""
@@ -203,6 +203,7 @@ class Snapshot:
     label: str = ""
     bootable: bool = False
     arch: str = ""
+    billed: ResourceKind = ResourceKind.SNAPSHOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,7 +436,8 @@ def _read_volume(data: Data) -> Volume:
 
 
 def _read_snapshot(data: Data) -> Snapshot:
-    return Snapshot(**data)
+    values: dict[str, Any] = {**data, "billed": ResourceKind(data.get("billed", ResourceKind.SNAPSHOT))}
+    return Snapshot(**values)
 
 
 def _read_times(data: Data) -> dict[str, datetime]:

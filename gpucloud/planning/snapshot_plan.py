@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from gpucloud.costs.resource_prices import SNAPSHOT, listed_snapshot_price
+from gpucloud.costs.resource_prices import SNAPSHOT, billed_copy, listed_snapshot_price
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Place, Price
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import HOURS_PER_DAY, check_keep
+from gpucloud.resources import ResourceKind
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
@@ -33,6 +34,7 @@ class SnapshotPlan:
         size_gib: the size of the disk, which is the most that it can hold.
         keep: how long it is kept.
         listed: the list price of snapshots in its region.
+        billed: the kind of resource that is billed for it.
         arch: the architecture of the machines that can boot it; empty for a volume.
     """
 
@@ -42,6 +44,7 @@ class SnapshotPlan:
     size_gib: int
     keep: timedelta
     listed: Mapping[str, Price]
+    billed: ResourceKind
     arch: str = ""
 
     @property
@@ -82,6 +85,7 @@ def plan_snapshot(market: Market, source: Box, *, name: str, keep: timedelta) ->
         size_gib=size,
         keep=keep,
         listed=listed_snapshot_price(market, place.cloud, place.region, source.currency),
+        billed=billed_copy(market, place.cloud, bootable=source.kind is Kind.BOX),
         arch=kind.arch if kind else "",
     )
 

@@ -20,6 +20,8 @@ class Billing:
         account_type: the cloud's word for the account that a bill is for.
         bucket_over_internet: whether traffic between a bucket and a machine of its region is billed as
             traffic of the internet; otherwise it is free.
+        images_are_billed: whether an image of a box is billed by itself, at the price of a snapshot;
+            otherwise by the snapshot that it holds.
     """
 
     vendor: str = ""
@@ -28,6 +30,7 @@ class Billing:
     iops: str = ""
     account_type: str = "Account"
     bucket_over_internet: bool = False
+    images_are_billed: bool = False
 
     def disk_gib(self, gib: int) -> int:
         """The billed size of a disk of ``gib`` GiB."""
@@ -45,11 +48,14 @@ BILLING = {
     # Sources: Azure PSRule, Azure.VM.DiskSizeAlignment; "Azure managed disk types", premium SSD.
     # Buckets: "no data transfer charges when services in the same region communicate" (cloud.netapp.com,
     # azure-cvo-blg-hidden-azure-data-transfer-costs, seen 2026-11-25; Microsoft's page could not be read).
+    # Images: "charged as a snapshot", by the "occupied size of the image version" and its replicas
+    # (azure-compute-docs, azure-compute-gallery.md, "Billing", read 2026-11-26).
     "azure": Billing(
         vendor="Microsoft",
         disk_sizes_gib=(4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32767),
         iops="the IOPS of its size of premium SSD",
         account_type="Subscription",
+        images_are_billed=True,
     ),
     # Source: ECS documentation, "Block storage billing": an ESSD is billed by its size and performance level.
     # Buckets: only internal endpoints are without traffic charges in a region, and public ones are billed as

@@ -64,14 +64,26 @@ def _reads(path: str, permission: str) -> tuple[Action, ...]:
     return (Action(method="GET", path=path, permission=permission, repeat=Repeat.SAFE),)
 
 
-def _lives(kind: str) -> tuple[Action, ...]:
-    """The calls to read, create and delete resources of a kind by name in a resource group."""
-    path = f"{_GROUP}/providers/{kind}/{{}}"
+def _path_of(kind: str) -> str:
+    """The path of a resource of a kind in a resource group, which may be within another resource."""
+    namespace, *words = kind.split("/")
+    return "/".join([f"{_GROUP}/providers/{namespace}", *(f"{word}/{{}}" for word in words)])
+
+
+def _is_made(kind: str) -> tuple[Action, ...]:
+    """The calls to read and create resources of a kind by name; they go with their resource group."""
     return (
-        *_reads(path, f"{kind}/read"),
-        Action(method="PUT", path=path, permission=f"{kind}/write", repeat=Repeat.BY_NAME),
-        Action(method="DELETE", path=path, permission=f"{kind}/delete", repeat=Repeat.BY_NAME),
+        *_reads(_path_of(kind), f"{kind}/read"),
+        Action(method="PUT", path=_path_of(kind), permission=f"{kind}/write", repeat=Repeat.BY_NAME),
     )
+
+
+def _lives(kind: str) -> tuple[Action, ...]:
+    """The calls to read, create and delete resources of a kind by name."""
+    deletion = Action(
+        method="DELETE", path=_path_of(kind), permission=f"{kind}/delete", repeat=Repeat.BY_NAME
+    )
+    return (*_is_made(kind), deletion)
 
 
 _ACCOUNTS = "Microsoft.Storage/storageAccounts"
@@ -125,6 +137,9 @@ ACTIONS: tuple[Action, ...] = (
     *_lives("Microsoft.Compute/virtualMachines"),
     *_lives("Microsoft.Compute/disks"),
     *_lives("Microsoft.Compute/snapshots"),
+    *_is_made("Microsoft.Compute/galleries"),
+    *_is_made("Microsoft.Compute/galleries/images"),
+    *_lives("Microsoft.Compute/galleries/images/versions"),
     *_lives("Microsoft.DevTestLab/schedules"),
     # the timers of a box, and its console
     Action(

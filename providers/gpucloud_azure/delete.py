@@ -18,6 +18,7 @@ _BILLED = (
     ResourceKind.ADDRESS,
     ResourceKind.DISK,
     ResourceKind.SNAPSHOT,
+    ResourceKind.IMAGE,
 )
 GRAPH = DeletionGraph(
     held_by={
@@ -27,6 +28,7 @@ GRAPH = DeletionGraph(
         ResourceKind.ADDRESS: (ResourceKind.INSTANCE, ResourceKind.NIC),
         ResourceKind.DISK: (ResourceKind.INSTANCE,),
         ResourceKind.SNAPSHOT: (),
+        ResourceKind.IMAGE: (),
         ResourceKind.RESOURCE_GROUP: (ResourceKind.SCHEDULE, *_BILLED),
         ResourceKind.NETWORK: (ResourceKind.RESOURCE_GROUP, *_BILLED),
         ResourceKind.GROUP: (ResourceKind.RESOURCE_GROUP, *_BILLED),
@@ -37,7 +39,7 @@ GRAPH = DeletionGraph(
     },
 )
 """Billed resources one by one, after the resources that depend on them; then the resource group with the
-rest."""
+rest: of an image, that is its gallery with the definition."""
 
 
 def delete(ref: Ref, clients: Clients) -> None:

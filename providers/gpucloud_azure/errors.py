@@ -66,6 +66,10 @@ class NotCancelledError(AzureRefusal):
     """Azure did not cancel a timer."""
 
 
+class FailedImageError(AzureRefusal):
+    """An image version that Azure accepted could not be made."""
+
+
 class LateFailureError(AzureRefusal):
     """An operation that was accepted failed later; ``code`` is Azure's own.
 

@@ -47,7 +47,12 @@ _NOT_BILLED = {"deallocating", "deallocated"}
 """A machine that is stopped but not deallocated is still billed (azure-compute-docs, states-billing.md)."""
 _WITH_ADDRESS = {State.RUNNING, State.STOPPED}
 """A static address stays, and is billed, while its machine is deallocated."""
-_SIZED = {ResourceKind.DISK, ResourceKind.SNAPSHOT}
+_SIZES = {
+    ResourceKind.DISK: ("properties", "diskSizeGB"),
+    ResourceKind.SNAPSHOT: ("properties", "diskSizeGB"),
+    ResourceKind.IMAGE: ("properties", "storageProfile", "osDiskImage", "sizeInGB"),
+}
+"""Where the sizes in GiB are; lists do not show them."""
 _PROVISIONING = {"creating": State.PENDING, "deleting": State.STOPPING}
 
 
@@ -73,6 +78,7 @@ def resource_of(resource: Json, account: str) -> Resource | None:
     provisioning = text_at(resource, "provisioningState") or text_at(
         resource, "properties", "provisioningState"
     )
+    failed = kind is ResourceKind.IMAGE and provisioning.lower() == "failed"
     return Resource(
         ref=Ref(
             cloud=CLOUD,
@@ -81,10 +87,10 @@ def resource_of(resource: Json, account: str) -> Resource | None:
             kind=kind,
             id=canonical(str(resource["id"])),
         ),
-        state=_PROVISIONING.get(provisioning.lower(), State.RUNNING),
+        state=State.STOPPED if failed else _PROVISIONING.get(provisioning.lower(), State.RUNNING),
         tags=tags_in(resource.get("tags")),
         created_at=moment(resource.get("createdTime") or at(resource, "properties", "timeCreated")),
-        size_gib=at(resource, "properties", "diskSizeGB") if kind in _SIZED else None,
+        size_gib=at(resource, *_SIZES[kind]) if kind in _SIZES else None,
         zone=next(iter(resource.get("zones") or ()), "") if kind is ResourceKind.DISK else "",
     )
 

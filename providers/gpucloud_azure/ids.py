@@ -24,6 +24,7 @@ TYPES: Mapping[ResourceKind, Type] = {
     ResourceKind.INSTANCE: Type("Microsoft.Compute/virtualMachines", "2024-07-01"),
     ResourceKind.DISK: Type("Microsoft.Compute/disks", "2024-03-02"),
     ResourceKind.SNAPSHOT: Type("Microsoft.Compute/snapshots", "2024-03-02"),
+    ResourceKind.IMAGE: Type("Microsoft.Compute/galleries/images/versions", "2025-03-03"),
     ResourceKind.ADDRESS: Type("Microsoft.Network/publicIPAddresses", _NETWORK_API),
     ResourceKind.NIC: Type("Microsoft.Network/networkInterfaces", _NETWORK_API),
     ResourceKind.GROUP: Type("Microsoft.Network/networkSecurityGroups", _NETWORK_API),
@@ -35,14 +36,17 @@ _KINDS = {each.type.lower(): kind for kind, each in TYPES.items()}
 
 _ID = re.compile(
     r"/subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)"
-    r"(?:/providers/(?P<type>[^/]+/[^/]+)/(?P<name>[^/]+))?",
+    r"(?:/providers/(?P<path>[^/]+(?:/[^/]+/[^/]+)+))?",
     re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of an id; ``type`` is empty and ``name`` the group's for a resource group."""
+    """The parts of an id; ``type`` is empty and ``name`` the group's for a resource group.
+
+    The name of a resource within another one has the names of both, as in the lists of Resource Manager.
+    """
 
     subscription: str
     group: str
@@ -56,7 +60,7 @@ class Parts:
             return head
         kind = _KINDS.get(self.type.lower())
         written = TYPES[kind].type if kind else self.type
-        return f"{head}/providers/{written}/{self.name.lower()}"
+        return f"{head}/providers/{_path(written, self.name.lower())}"
 
 
 def kind_of(type_: str) -> ResourceKind | None:
@@ -70,15 +74,24 @@ def api(kind: ResourceKind) -> str:
 
 
 def parts_of(resource_id: str) -> Parts | None:
-    """An id's parts; ``None`` if it is not the id of a resource group or of a resource directly in one."""
+    """An id's parts; ``None`` if it is not the id of a resource group or of a resource in one."""
     found = _ID.fullmatch(resource_id)
     if found is None:
         return None
+    namespace, *words = (found["path"] or "").split("/")
     return Parts(
         subscription=found["subscription"],
         group=found["group"],
-        type=found["type"] or "",
-        name=found["name"] or found["group"],
+        type="/".join([namespace, *words[::2]]),
+        name="/".join(words[1::2]) or found["group"],
+    )
+
+
+def _path(type_: str, name: str) -> str:
+    """The part of an id after ``providers``: each word of the type with its name."""
+    namespace, *words = type_.split("/")
+    return "/".join(
+        [namespace, *(f"{word}/{each}" for word, each in zip(words, name.split("/"), strict=True))]
     )
 
 
@@ -101,7 +114,7 @@ def group_id(subscription: str, group: str) -> str:
 
 def id_in(subscription: str, group: str, kind: ResourceKind, name: str) -> str:
     """The id of a resource in a resource group."""
-    return f"{group_id(subscription, group)}/providers/{TYPES[kind].type}/{name.lower()}"
+    return f"{group_id(subscription, group)}/providers/{_path(TYPES[kind].type, name.lower())}"
 
 
 def canonical(resource_id: str) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
 from gpucloud.clouds.kit import ImageRow, image_row, read_images
+from gpucloud.errors import UsageError
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import own_image
 
 _OWN_ID = re.compile(r"/(subscriptions|communityGalleries|sharedGalleries)/.+", re.IGNORECASE)
+_OF_GALLERY = re.compile(r"/subscriptions/.+/galleries/[^/]+/images/.+", re.IGNORECASE)
 _URN = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+:[^:/\s]+")
 
 
@@ -73,21 +75,30 @@ def reference_of(name: str) -> Mapping[str, str] | None:
     return {"id": name}
 
 
-def image_for(recipe: str, arch: str, size: str) -> Image:
+def image_for(recipe: str, arch: str, size: str, is_trusted: Callable[[str], bool]) -> Image:
     """The image of a recipe, or a user's own, on a size.
 
-    A user's own image boots without Trusted Launch: whether it supports that is unknown.
+    A user's own image boots without Trusted Launch, unless its gallery says that it boots with it only.
+
+    Args:
+        recipe: a recipe, an id or a URN.
+        arch: the architecture.
+        size: the size.
+        is_trusted: whether the image of an id in a gallery of a subscription boots with Trusted Launch only.
 
     Raises:
-        UsageError: no row fits; the message lists the recipes.
+        UsageError: no row fits, and the message lists the recipes; or the size has no Trusted Launch.
     """
+    takes = not any(fnmatchcase(size, pattern) for pattern in without_trusted_launch())
     own = reference_of(recipe)
     if own is not None:
-        return Image(reference=own, trusted_launch=False, signed_driver=False, driver_ready=False)
+        trusted = _OF_GALLERY.fullmatch(recipe) is not None and is_trusted(recipe)
+        if trusted and not takes:
+            raise UsageError(f"the image boots with Trusted Launch only, which {size} does not have")
+        return Image(reference=own, trusted_launch=trusted, signed_driver=False, driver_ready=False)
     row = _row_for(recipe, arch, size)
     reference = reference_of(row.urn)
     assert reference is not None  # noqa: S101  (the table's own)
-    takes = not any(fnmatchcase(size, pattern) for pattern in without_trusted_launch())
     return Image(
         reference=reference,
         trusted_launch=row.trusted_launch and takes,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
@@ -50,6 +52,7 @@ from gpucloud_azure import (
     ids,
     images,
     network,
+    own_images,
     power,
     prices,
     quotas,
@@ -155,7 +158,8 @@ class AzureProvider:
         The addresses are billed from the moment they exist; the record is called before.
         """
         self.check(order)
-        image = images.image_for(order.image, order.arch, order.instance_type)
+        trusted = partial(own_images.is_trusted, clients=self.clients)
+        image = images.image_for(order.image, order.arch, order.instance_type, trusted)
         self._begin_key()
         host_encryption = Ahead(self._has_host_encryption)
         scheduled = Ahead(lambda: create.schedule_end(order, record, self.clients))
@@ -224,6 +228,15 @@ class AzureProvider:
     def create_snapshot(self, request: Request, /) -> Resource:
         """Creates the snapshot, by name."""
         return volumes.create(request, self.clients)
+
+    def prepare_image(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """Creates the resource group and the gallery of the image."""
+        self._refuse_foreign(order.of)
+        return own_images.prepare(order, record, self.clients)
+
+    def create_image(self, request: Request, /) -> Sequence[Resource]:
+        """Puts the version in its gallery, and waits until it no longer needs the disk."""
+        return own_images.create(request, self.clients, time.sleep)
 
     def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
         """The PUT of the machine has attached it."""

@@ -55,6 +55,17 @@ def _request(
     record: Record,
     clients: Clients,
 ) -> Request:
+    make_group(order, record, clients)
+    return {
+        "account": order.account,
+        "kind": str(kind),
+        "id": id_in(order.account, group_name(order), kind, order.name),
+        "body": {"location": order.region, "tags": all_tags(order.name, {}, order.tags), **more},
+    }
+
+
+def make_group(order: VolumeOrder | SnapshotOrder, record: Record, clients: Clients) -> None:
+    """Creates the resource group of what is stored, or finds it."""
     group = group_name(order)
     tags = all_tags(order.name, {}, order.tags)
     record.making(ResourceKind.RESOURCE_GROUP, group)
@@ -68,12 +79,6 @@ def _request(
             id=group_id(order.account, group),
         )
     )
-    return {
-        "account": order.account,
-        "kind": str(kind),
-        "id": id_in(order.account, group, kind, order.name),
-        "body": {"location": order.region, "tags": tags, **more},
-    }
 
 
 def create(request: Request, clients: Clients) -> Resource:

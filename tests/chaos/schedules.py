@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from tests.chaos.elsewhere import may_leave
-from tests.chaos.lab import OWNER, STRANGER, Home, Lab
+from tests.chaos.lab import CLOUDS, OWNER, STRANGER, Home, Lab
 from tests.chaos.plights import AROUND, BROKEN_TAGS, BY_NAME, COMMITTED_AFTER_SWAP, LOCAL, PLIGHTS
 from tests.chaos.rivals import OWED, Meeting, check_ceiling, check_rival, meet
 from tests.chaos.scenes import LAUNCH, REGION, SCENES, Line, Scene
@@ -120,7 +120,7 @@ def _ports(lab: Lab) -> list[int | None]:
 def all_cells(lab: Lab, beginning: str = "") -> Iterator[Cell]:
     """Every cell of every command on every cloud whose name begins so."""
     for scene in SCENES.values():
-        for cloud in scene.clouds:
+        for cloud in CLOUDS:
             name = f"{scene.name}/{cloud}/"
             if name.startswith(beginning) or beginning.startswith(name):
                 yield from (each for each in cells_of(lab, scene, cloud) if str(each).startswith(beginning))

@@ -177,6 +177,8 @@ def test_a_box_is_launched_used_and_taken_down(shell: Shell, folder: Path, data_
     answer = shell.gpucloud("exec", "four", "--", "nvidia-smi", "-L")
     assert (answer.returncode, answer.stdout.count("GPU ")) == (0, 1), answer.stderr
     assert "T4" in answer.stdout
+    refused = shell.gpucloud("snapshot", "create", "mine", "--of", "four", "--yes")
+    assert (refused.returncode, "no images on dummy" in refused.stderr) == (2, True), refused.stderr
 
     (gone,) = shell.json("down", "four", "--yes")["boxes"]
     assert gone["state"] == "deleted"

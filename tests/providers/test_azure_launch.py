@@ -42,7 +42,7 @@ def machine_body(**changes: Any) -> dict[str, Any]:
     """The body of the only machine's PUT."""
     made = order(**changes)
     nics = [f"/nic/{name}" for name in machine_names(made)]
-    image = image_for(made.image, made.arch, made.instance_type)
+    image = image_for(made.image, made.arch, made.instance_type, lambda _: False)
     request = request_of(made, nics=nics, image=image, host_encryption=False)
     body: dict[str, Any] = request["machines"][0]["body"]
     return body

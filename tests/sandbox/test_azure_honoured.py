@@ -88,6 +88,12 @@ BODIES: dict[str, Any] = {
         "tags": TAGS,
         "properties": {"creationData": {"createOption": "Empty"}, "diskSizeGB": 8},
     },
+    "PUT Microsoft.Compute/galleries/images": {"location": REGION, "properties": {"features": [{}]}},
+    "PUT Microsoft.Compute/galleries/images/versions": {
+        "location": REGION,
+        "tags": TAGS,
+        "properties": {"publishingProfile": {"targetRegions": [{}]}},
+    },
     "PUT Microsoft.Network/virtualNetworks": network(),
     "PUT Microsoft.Network/virtualNetworks/subnets": {"properties": {"addressPrefix": "10.42.32.0/24"}},
     "PUT Microsoft.Network/networkSecurityGroups": firewall(),
@@ -110,6 +116,8 @@ LISTS = {
     "subnets",
     "securityRules",
     "publicKeys",
+    "features",
+    "targetRegions",
 }
 """Members above others that are lists."""
 

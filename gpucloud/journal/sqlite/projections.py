@@ -203,8 +203,9 @@ def _parts_of(connection: sqlite3.Connection, box: str, resource: NamedRef) -> C
             return MACHINE_PARTS
         case ResourceKind.DISK:
             return ("disk",) if _facts(connection, box).volume is not None else ()
-        case ResourceKind.SNAPSHOT:
-            return ("snapshot",) if _facts(connection, box).snapshot is not None else ()
+        case ResourceKind.SNAPSHOT | ResourceKind.IMAGE as kind:
+            snapshot = _facts(connection, box).snapshot
+            return ("snapshot",) if snapshot is not None and snapshot.billed is kind else ()
         case _:
             return ()
 

@@ -39,7 +39,8 @@ _POSITIONS = tuple(f"SELECT epoch, number FROM {table} WHERE id = :id" for table
 _USAGE = """
 SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine ON machine.n = (
     SELECT n FROM resources
-    WHERE box = usage.box AND kind IN ('instance', 'disk', 'snapshot') AND id = usage.resource LIMIT 1)
+    WHERE box = usage.box AND kind IN ('instance', 'disk', 'snapshot', 'image') AND id = usage.resource
+    LIMIT 1)
 """
 
 

@@ -51,6 +51,7 @@ from gpucloud_azure.sandbox.subscription import (
     MACHINE,
     SNAPSHOT,
     SUBSCRIPTION,
+    VERSION,
     Subscription,
 )
 from gpucloud_azure.sandbox.wire import AzureError, HiddenError
@@ -210,6 +211,8 @@ class AzureSandbox:
         for kind in (DISK, SNAPSHOT):
             for stored in self._subscription.all(kind).values():
                 self._world.boxes.wipe(stored["properties"]["uniqueId"])
+        for version in self._subscription.all(VERSION).values():
+            self._world.boxes.wipe(version["_files"])
         self._shelf.clear()
         shutil.rmtree(self._world.folder / BLOBS, ignore_errors=True)
         permissions.forget(self._subscription)

@@ -9,7 +9,7 @@ from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import metadata
 from gpucloud_azure.sandbox.network import addresses_of, private_address
-from gpucloud_azure.sandbox.subscription import CLOUD, NIC, Subscription, part
+from gpucloud_azure.sandbox.subscription import CLOUD, DISK, NIC, Subscription, part
 
 _NONE = "#cloud-config\n"
 """The user-data of a machine without any."""
@@ -51,9 +51,16 @@ def boot(subscription: Subscription, machine: Document) -> None:
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
             users=_users(part(machine, "properties", "osProfile")),
+            root_volume=_root_of(subscription, machine),
             environ=subscription.world.box_environ,
         )
     )
+
+
+def _root_of(subscription: Subscription, machine: Document) -> str:
+    """The unique id of a machine's OS disk."""
+    disk = subscription.find(DISK, machine["_disk"])
+    return str(disk["properties"]["uniqueId"]) if disk else ""
 
 
 def _users(guest: Document) -> tuple[User, ...]:

@@ -146,7 +146,7 @@ def provider_document(subscription: Subscription, namespace: str) -> Document:
             {
                 "resourceType": each,
                 "locations": known_locations(subscription),
-                "apiVersions": list(api_versions.versions_of(name, each)),
+                "apiVersions": list(api_versions.versions_of(name, each.partition("/")[0])),
             }
             for each in types
         ],
@@ -219,6 +219,6 @@ def _image(image: Image) -> Document:
         "osDiskImage": {"operatingSystem": "Linux", "sizeInGb": image.disk_gib},
         "dataDiskImages": [],
         "hyperVGeneration": f"V{image.generation}",
-        "architecture": "x64" if image.arch == "x86_64" else "Arm64",
+        "architecture": image.architecture,
         "features": [trusted] if image.generation == 2 else [],
     }

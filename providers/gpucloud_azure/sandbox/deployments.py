@@ -237,7 +237,7 @@ def _check(subscription: Subscription, wanted: Json) -> None:
         text = f"The template resource '{wanted.get('name')}' lacks apiVersion."
         raise AzureError("InvalidTemplate", f"Deployment template validation failed: '{text}'")
     kind = BY_NAME.get(str(wanted["type"]).lower())
-    if kind not in resources.PUTS:
+    if kind not in resources.PUTS or kind.count("/") > 1:
         raise members.not_emulated(f"{_CALL}: properties.template.resources: {wanted['type']}")
     api_versions.check(subscription, wanted["apiVersion"], kind)
     members.check_members(f"PUT {kind}", _body(wanted))

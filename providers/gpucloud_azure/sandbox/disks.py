@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import snapshots
+from gpucloud_azure.sandbox.images import Image
 from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.review import review_tags
 from gpucloud_azure.sandbox.subscription import (
@@ -54,7 +56,9 @@ def make_disk(subscription: Subscription, document: Document, body: Json) -> Non
     document["sku"] = SKU
     document["properties"] = {**kept, **properties}
     if old is None and option == "Copy":
-        snapshots.copy_files(subscription, snapshots.source_of(subscription, document), document)
+        source = snapshots.source_of(subscription, document)
+        document["_driver"] = source.get("_driver", "")
+        snapshots.copy_files(subscription, source, document["properties"]["uniqueId"])
     if old and old.get("managedBy"):
         document["managedBy"] = old["managedBy"]
     if old is None or gib > old["properties"]["diskSizeGB"]:
@@ -69,8 +73,7 @@ def _take_from(document: Document, source: Document) -> None:
     if properties.setdefault("diskSizeGB", gib) < gib:
         text = f"The disk size {properties['diskSizeGB']} GB is smaller than that of its source: {gib} GB."
         raise AzureError("ResizeDiskError", text)  # UNVERIFIED: code
-    if "osType" in source["properties"]:
-        properties["osType"] = source["properties"]["osType"]
+    properties.update(snapshots.of_system(source))
     properties["creationData"] |= {"sourceUniqueId": source["properties"]["uniqueId"]}
 
 
@@ -89,8 +92,27 @@ def _bill(subscription: Subscription, disk: Document) -> None:
     subscription.born("disk", disk, price.amount, price.currency)
 
 
+def create_root(subscription: Subscription, machine: Document, id_: str, gib: int, image: Image) -> None:
+    """Creates the OS disk of a machine, which boots what its image boots, and has its files."""
+    security = part(machine, "properties", "securityProfile").get("securityType")
+    disk = create_for(
+        subscription,
+        machine,
+        id_,
+        gib,
+        "FromImage",
+        osType="Linux",
+        hyperVGeneration=f"V{image.generation}",
+        supportedCapabilities={"architecture": image.architecture},
+        **({"securityProfile": {"securityType": security}} if security == "TrustedLaunch" else {}),
+    )
+    subscription.put(DISK, {**disk, "_driver": image.driver})
+    if image.files:
+        subscription.world.boxes.copy(image.files, disk["properties"]["uniqueId"])
+
+
 def create_for(
-    subscription: Subscription, machine: Document, id_: str, gib: int, option: str, **properties: str
+    subscription: Subscription, machine: Document, id_: str, gib: int, option: str, **properties: Any
 ) -> Document:
     """Creates a disk that comes with a machine, in its place and with its tags."""
     disk: Document = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpucloud_azure.sandbox import instances, network, storage, validation
+from gpucloud_azure.sandbox import image_versions, instances, network, storage, validation
 from gpucloud_azure.sandbox.places import check_location
 from gpucloud_azure.sandbox.subscription import (
     ACCOUNT,
@@ -15,6 +15,7 @@ from gpucloud_azure.sandbox.subscription import (
     MACHINE,
     NIC,
     SUBSCRIPTION,
+    VERSION,
     Subscription,
     canonical,
     shown,
@@ -90,6 +91,15 @@ def group_of(subscription: Subscription, name: str) -> Json:
     return group
 
 
+def id_of(subscription: Subscription, name: str) -> str:
+    """The id of a resource group; empty without a name.
+
+    Raises:
+        AzureError: there is none.
+    """
+    return str(group_of(subscription, name)["id"]) if name else ""
+
+
 def being_deleted(name: str) -> AzureError:
     """What may not be done to a group that is going."""
     text = f"The resource group '{name}' is in deprovisioning state and cannot perform this operation."
@@ -136,6 +146,8 @@ def settle(subscription: Subscription) -> None:
         for kind, each in subscription.within(group["id"]):
             if kind == ADDRESS:
                 network.end_address(subscription, each, "deleted with its resource group")
+            elif kind == VERSION:
+                image_versions.end_version(subscription, each, "deleted with its resource group")
             elif kind == ACCOUNT:
                 storage.delete_account(subscription, each)
             else:

@@ -10,7 +10,20 @@ from gpucloud_azure.sandbox.wire import AzureError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image; ``driver`` is the version of NVIDIA's, if any."""
+    """One image.
+
+    Attributes:
+        publisher: of the marketplace; empty for one of a gallery, like offer and sku.
+        offer: the offer.
+        sku: the sku.
+        arch: the architecture, as the market has it.
+        generation: of the hypervisor.
+        driver: the version of NVIDIA's, if any.
+        disk_gib: the least size of a disk.
+        version: its version.
+        security: the only security type of machines that boot from it; empty for any.
+        files: the unique id of the files that it holds, if any.
+    """
 
     publisher: str
     offer: str
@@ -20,6 +33,13 @@ class Image:
     driver: str = ""
     disk_gib: int = 30
     version: str = "22.04.202610150"
+    security: str = ""
+    files: str = ""
+
+    @property
+    def architecture(self) -> str:
+        """The architecture as Azure writes it."""
+        return "x64" if self.arch == "x86_64" else "Arm64"
 
 
 IMAGES = (

@@ -80,7 +80,7 @@ def put(subscription: Subscription, id_: str, body: Json) -> Document:
     subscription.put(MACHINE, document)
     if failure is None:
         gib = asked.model.disk_gib
-        disks.create_for(subscription, document, asked.disk_id, gib, "FromImage", osType="Linux")
+        disks.create_root(subscription, document, asked.disk_id, gib, asked.model.image)
         document = _with_data_disks(subscription, document, wanted_disks)
         instances.bill(subscription, document)
         boxes.boot(subscription, document)

@@ -113,6 +113,7 @@ def list_resources(subscription: Subscription, query: Mapping[str, str], group: 
         if not permissions.allows(subscription, f"{kind}/read"):
             continue
         entry: Document = {name: value for name, value in each.items() if name in members}
+        entry["name"] = full_name(each)
         created = each.get("_created") or each["properties"].get("timeCreated", subscription.moment)
         if "createdTime" in wanted:
             entry["createdTime"] = created
@@ -126,11 +127,14 @@ def list_resources(subscription: Subscription, query: Mapping[str, str], group: 
     return found
 
 
-def list_of(
-    subscription: Subscription, kind: str, group: str | None, query: Mapping[str, str]
-) -> list[Document]:
-    """The resources of one type, in a group or in the subscription."""
-    head = f"{canonical(group_of(subscription, group)['id'])}/" if group else ""
+def full_name(document: Document) -> str:
+    """The name of a resource in a list of all types: with the names of those that it is in."""
+    return "/".join(str(document["id"]).partition("/providers/")[2].split("/")[2::2])
+
+
+def list_of(subscription: Subscription, kind: str, scope: str, query: Mapping[str, str]) -> list[Document]:
+    """The resources of one type, in a group or another resource by its id, or in the subscription."""
+    head = f"{canonical(scope)}/" if scope else ""
     view = query.get("statusOnly") == "true" or query.get("$expand", "").lower() == "instanceview"
     return [
         _seen(subscription, each, view=view)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import instances
 from gpucloud_azure.sandbox.stock import Failure
-from gpucloud_azure.sandbox.subscription import MACHINE, SUBSCRIPTION, Subscription
+from gpucloud_azure.sandbox.subscription import MACHINE, SUBSCRIPTION, VERSION, Subscription
 from gpucloud_azure.sandbox.wire import Answer, AzureError
 
 OPERATION = "operation"
@@ -34,13 +34,15 @@ def begin(
         subscription: the subscription.
         origin: of the address.
         document: what is worked on.
-        ends: what a machine comes to: ``made``, ``gone``, ``switched``; ``done`` for what is done at once.
+        ends: what a machine, or the version of an image, comes to: ``made``, ``gone``, ``switched``; ``done``
+            for what is done at once.
         located: whether the outcome is at a Location as well.
         failure: the code and words with which it fails, where that is known already.
         targets: the ids of the machines that it waits for, where it is not one that is worked on.
     """
     id_ = subscription.new_uuid()
     operation: Document = {
+        "kind": VERSION if document["type"] == VERSION else MACHINE,
         "targets": [document["id"]] if targets is None else list(targets),
         "ends": ends,
         "started": subscription.moment,
@@ -83,7 +85,8 @@ def _status(subscription: Subscription, operation: Document) -> tuple[str, Failu
         return "Failed", (code, text)
     if operation["ends"] == "done":
         return "Succeeded", None
-    found = [_ended(subscription.find(MACHINE, each), operation["ends"]) for each in operation["targets"]]
+    kind: str = operation["kind"]
+    found = [_ended(subscription.find(kind, each), operation["ends"]) for each in operation["targets"]]
     for status in ("InProgress", "Failed", "Canceled"):
         for each in found:
             if each[0] == status:
@@ -101,6 +104,6 @@ def _ended(machine: Document | None, ends: str) -> tuple[str, Failure | None]:
     if going:
         return "InProgress", None
     if ends == "made" and state == instances.FAILED:
-        code, text = machine["_failure"]
+        code, text = machine.get("_failure") or ("ProvisioningFailed", "The image version could not be made.")
         return "Failed", (code, text)
     return "Succeeded", None

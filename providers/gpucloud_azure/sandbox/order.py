@@ -12,7 +12,15 @@ from typing import Any
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.market import InstanceType, Price
-from gpucloud_azure.sandbox import availability, disks, interfaces, nic_limits, quotas, reservations
+from gpucloud_azure.sandbox import (
+    availability,
+    disks,
+    image_versions,
+    interfaces,
+    nic_limits,
+    quotas,
+    reservations,
+)
 from gpucloud_azure.sandbox.images import Image, find_image
 from gpucloud_azure.sandbox.places import offered
 from gpucloud_azure.sandbox.restrictions import restricted
@@ -129,7 +137,7 @@ def read_model(subscription: Subscription, place: Json, size: str, properties: J
     if len(zones) > 1:
         raise AzureError("InvalidParameter", "A virtual machine is in one zone at most.")
     _check_guest(part(properties, "osProfile"))
-    image = find_image(part(properties, "storageProfile", "imageReference"))
+    image = _image(subscription, location, part(properties, "storageProfile", "imageReference"))
     type_ = check_size(subscription, location, zones, size)
     _check_image(image, type_)
     _check_security(subscription, properties, size, image)
@@ -148,6 +156,13 @@ def read_model(subscription: Subscription, place: Json, size: str, properties: J
         disk_gib=_disk(properties, image),
         user_data=_custom_data(part(properties, "osProfile").get("customData")),
     )
+
+
+def _image(subscription: Subscription, location: str, reference: Json) -> Image:
+    """The image that a machine names: one of a gallery by its id, or one of the marketplace."""
+    if reference.get("id"):
+        return image_versions.find_own(subscription, location, reference["id"])
+    return find_image(reference)
 
 
 def _check_image(image: Image, type_: InstanceType) -> None:
@@ -230,6 +245,13 @@ def _check_security(subscription: Subscription, properties: dict[str, Any], size
     if security.get("securityType") == "Standard" and security.get("uefiSettings"):
         text = "Use of UEFI settings is not supported when security type is 'Standard'."
         raise AzureError("InvalidParameter", text)
+    if image.security and image.security != security.get("securityType", "Standard"):
+        # Code and words: terraform-provider-azurerm#23148. UNVERIFIED for Standard.
+        text = (
+            "The provided gallery image only supports creation of VMs and VM Scale Sets with "
+            f"'{image.security}' security type."
+        )
+        raise AzureError("BadRequest", text)
     if security.get("securityType") != "TrustedLaunch":
         return
     if image.generation == 1:

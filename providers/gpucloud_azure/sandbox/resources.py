@@ -8,7 +8,9 @@ from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import (
     availability,
     disks,
+    galleries,
     groups,
+    image_versions,
     instances,
     launch,
     members,
@@ -31,14 +33,17 @@ from gpucloud_azure.sandbox.subscription import (
     ACCOUNT,
     ADDRESS,
     AVAILABILITY,
+    DEFINITION,
     DISK,
     FIREWALL,
+    GALLERY,
     MACHINE,
     NETWORK,
     NIC,
     SCALE_SET,
     SCHEDULE,
     SNAPSHOT,
+    VERSION,
     Subscription,
     part,
     tail,
@@ -55,6 +60,9 @@ MAKES: Mapping[str, Make] = {
     NIC: network.make_nic,
     DISK: disks.make_disk,
     SNAPSHOT: snapshots.make_snapshot,
+    GALLERY: galleries.make_gallery,
+    DEFINITION: galleries.make_definition,
+    VERSION: image_versions.make_version,
     AVAILABILITY: availability.make_set,
     ACCOUNT: storage.make_account,
     SCHEDULE: schedules.make_daily,
@@ -66,13 +74,16 @@ ENDS: Mapping[str, End] = {
     NIC: network.delete_nic,
     DISK: disks.delete_disk,
     SNAPSHOT: snapshots.delete_snapshot,
+    GALLERY: galleries.delete_gallery,
+    DEFINITION: galleries.delete_definition,
+    VERSION: image_versions.delete_version,
     AVAILABILITY: availability.delete_set,
     ACCOUNT: storage.delete_account,
     SCHEDULE: lambda subscription, schedule: subscription.drop(SCHEDULE, schedule["id"]),
 }
 PUTS = {MACHINE, SCALE_SET, *MAKES}
 """The types that can be created."""
-BILLED = {MACHINE, SCALE_SET, DISK, SNAPSHOT, ADDRESS, NIC, ACCOUNT}
+BILLED = {MACHINE, SCALE_SET, DISK, SNAPSHOT, VERSION, ADDRESS, NIC, ACCOUNT}
 """What must always say whose it is; an interface because the clean-up needs it."""
 AT_ONCE = {SCHEDULE, AVAILABILITY, ACCOUNT}
 """What is made and deleted in one call, without an operation that is waited for."""
@@ -103,6 +114,7 @@ def put(
     check_tags(body)
     body["location"] = check_location(subscription, body.get("location"))
     preconditions.check(headers, old, id_)
+    galleries.check_parent(subscription, kind, id_)
     if old is not None and old["location"] != body["location"]:
         text = (
             f"The resource '{tail(id_)}' already exists in location '{old['location']}' in resource group "
@@ -125,7 +137,8 @@ def put(
     subscription.put(kind, document)
     more: dict[str, str] = {}
     if kind not in AT_ONCE:
-        more = operations.begin(subscription, origin, document, "done", located=False)
+        ends = "made" if kind == VERSION else "done"
+        more = operations.begin(subscription, origin, document, ends, located=False)
     status = 200 if old else MADE.get(kind, 201)
     return Answer(status=status, body=views.seen(subscription, document), headers=more)
 
@@ -170,11 +183,16 @@ def _linked(kind: str, id_: str, body: Json) -> dict[str, str]:
     if kind == NETWORK:
         for subnet in properties.get("subnets") or ():
             joins(f"{FIREWALL}/join/action", part(subnet, "properties", "networkSecurityGroup").get("id"))
+    if kind == VERSION:  # shared-image-galleries.md, "RBAC Permissions required to create an ACG Image"
+        source: str | None = part(properties, "storageProfile", "osDiskImage", "source").get("id")
+        of = SNAPSHOT if f"/{SNAPSHOT}/".lower() in str(source).lower() else DISK
+        joins(f"{of}/write", source)
     interfaces: list[Json] = [properties] if kind == NIC else []
     if kind == SCALE_SET:
         properties = part(properties, "virtualMachineProfile")
     if kind in {MACHINE, SCALE_SET}:
         found["Microsoft.Compute/disks/write"] = id_
+        joins(f"{VERSION}/read", part(properties, "storageProfile", "imageReference").get("id"))
         held = part(properties, "capacityReservation", "capacityReservationGroup").get("id")
         joins("Microsoft.Compute/capacityReservationGroups/deploy/action", held)
         profile = part(properties, "networkProfile")
@@ -211,14 +229,17 @@ def patch(
     return Answer(body=views.seen(subscription, document))
 
 
-def get(subscription: Subscription, kind: str, id_: str, *, view: bool) -> Answer:
-    """GET of a resource."""
-    document = _seen(subscription, kind, id_)
+def get(subscription: Subscription, kind: str, id_: str, *, expand: str) -> Answer:
+    """GET of a resource, with what ``expand`` names in lower case."""
+    document, view = _seen(subscription, kind, id_), expand == "instanceview"
     if kind == MACHINE:
         return Answer(body=instances.show(document, view=view))
     if kind == SCALE_SET:
         return Answer(body=scale_sets.show(subscription, document))
-    return Answer(body=views.seen(subscription, document))
+    seen = views.seen(subscription, document)
+    if kind == VERSION and expand == "replicationstatus":
+        seen["properties"]["replicationStatus"] = image_versions.replication(document)
+    return Answer(body=seen)
 
 
 def _seen(subscription: Subscription, kind: str, id_: str) -> Document:
@@ -252,12 +273,14 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
     end(subscription, document)
     if kind in AT_ONCE:
         return Answer(status=200)
-    return Answer(status=202, headers=operations.begin(subscription, origin, document, "done", located=True))
+    ends = "gone" if kind == VERSION else "done"
+    return Answer(status=202, headers=operations.begin(subscription, origin, document, ends, located=True))
 
 
 def settle(subscription: Subscription) -> None:
     """Does what is due, in the order of its causes."""
     schedules.settle(subscription)
+    image_versions.settle(subscription)
     instances.settle(subscription)
     scale_sets.settle(subscription)
     groups.settle(subscription)

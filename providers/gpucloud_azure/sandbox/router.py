@@ -277,16 +277,16 @@ def _of_resource(
 ) -> Answer:
     query = request.args.to_dict()
     kind, id_ = asked.kind, asked.id
-    if request.method == "POST" or len(asked.rest) > 2:
+    if request.method == "POST" or asked.is_part:
         return _of_part(subscription, asked, request, origin, console)
     verb = {"GET": "read", "LIST": "read", "DELETE": "delete"}.get(asked.verb, "write")
     permissions.check(subscription, f"{kind}/{verb}", request.path)
     match asked.verb:
         case "LIST":
-            return _page(lists.list_of(subscription, kind, asked.group or None, query), request)
+            scope = asked.parent or groups.id_of(subscription, asked.group)
+            return _page(lists.list_of(subscription, kind, scope, query), request)
         case "GET":
-            view = query.get("$expand", "").lower() == "instanceview"
-            return resources.get(subscription, kind, id_, view=view)
+            return resources.get(subscription, kind, id_, expand=query.get("$expand", "").lower())
         case "PUT":
             return resources.put(
                 subscription, kind, id_, body_of(request), origin, headers=dict(request.headers)

@@ -25,6 +25,7 @@ class Route:
         id: of one resource.
         rest: the words of the path after the namespace.
         location: the region that the path names.
+        parent: the id of the resource in which the path lists others.
     """
 
     service: str
@@ -36,6 +37,12 @@ class Route:
     id: str = ""
     rest: tuple[str, ...] = ()
     location: str = ""
+    parent: str = ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the path goes on after the name of the resource: an action, or what is part of it."""
+        return len(self.rest) > _length_of(self.kind)
 
     @property
     def call(self) -> str:
@@ -56,6 +63,11 @@ class Route:
 
 _SINGLE = {"instanceview"}
 """What a resource has one of."""
+
+
+def _length_of(kind: str) -> int:
+    """How many words of a path the types and names of a resource of a type are."""
+    return 2 * kind.count("/")
 
 
 def route(request: Request) -> Route:
@@ -96,16 +108,20 @@ def _outside(request: Request, lower: list[str]) -> Route:
 def _within(method: str, words: list[str], group: str, namespace: str, rest: tuple[str, ...]) -> Route:
     service = namespace.lower().removeprefix("microsoft.")
     location = rest[1].lower() if len(rest) > 1 and rest[0].lower() == "locations" else ""
-    kind = BY_NAME.get(f"{namespace}/{rest[0]}".lower(), "") if rest else ""
+    kind = _kind(namespace, rest)
+    own = _length_of(kind)
     what = kind.rpartition("/")[2] or (
         "/".join(rest[::2]) if not location else rest[-1 if len(rest) % 2 else -2]
     )
-    verb = "LIST" if method == "GET" and len(rest) % 2 and not (kind and len(rest) > 1) else method
-    id_ = ""
-    if kind and group and len(rest) >= 2:
-        id_ = "/" + "/".join(words[: words.index(rest[0], 4) + 2])
-        if len(rest) > 2:
-            what = f"{what}/{rest[2]}"
+    several = len(rest) == own - 1 if kind else len(rest) % 2
+    verb = "LIST" if method == "GET" and several else method
+    id_, parent = "", ""
+    if kind and group and len(rest) >= own:
+        id_ = "/" + "/".join(words[: len(words) - len(rest) + own])
+        if len(rest) > own:
+            what = f"{what}/{rest[own]}"
+    elif kind and group and len(rest) > 1:
+        parent = "/" + "/".join(words[:-1])
     return Route(
         service=service,
         verb=verb,
@@ -116,4 +132,15 @@ def _within(method: str, words: list[str], group: str, namespace: str, rest: tup
         id=id_,
         rest=rest,
         location=location,
+        parent=parent,
     )
+
+
+def _kind(namespace: str, rest: tuple[str, ...]) -> str:
+    """The type of what a path is about: the longest that is emulated, with the types that it is in."""
+    words = rest[::2]
+    for count in range(len(words), 0, -1):
+        kind = BY_NAME.get("/".join([namespace, *words[:count]]).lower())
+        if kind:
+            return kind
+    return ""

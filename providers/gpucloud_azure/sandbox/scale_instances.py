@@ -128,7 +128,7 @@ def _equip(subscription: Subscription, scale_set: Document, machine: Document, m
     ]
     properties = {**properties, "storageProfile": storage, "networkProfile": {"networkInterfaces": named}}
     made = subscription.put(MACHINE, {**machine, "properties": properties, "_disk": disk_id})
-    disks.create_for(subscription, made, disk_id, model.disk_gib, "FromImage", osType="Linux")
+    disks.create_root(subscription, made, disk_id, model.disk_gib, model.image)
     instances.bill(subscription, made)
     boxes.boot(subscription, made)
     return made

@@ -11,7 +11,7 @@ from datetime import datetime
 from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox.members import not_emulated
 from gpucloud_azure.sandbox.review import review_tags
-from gpucloud_azure.sandbox.subscription import CLOUD, DISK, SNAPSHOT, Subscription, canonical, part
+from gpucloud_azure.sandbox.subscription import CLOUD, DISK, MACHINE, SNAPSHOT, Subscription, canonical, part
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
 GIB = 1024**3
@@ -44,12 +44,17 @@ def make_snapshot(subscription: Subscription, document: Document, body: Json) ->
     gib = source["properties"]["diskSizeGB"]
     price = subscription.world.market.snapshot_price(CLOUD, document["location"], gib)
     subscription.born("snapshot", document, price.amount, price.currency)
-    copy_files(subscription, source, document)
+    document["_driver"] = source.get("_driver", "")
+    copy_files(subscription, source, document["properties"]["uniqueId"])
 
 
-def copy_files(subscription: Subscription, source: Document, target: Document) -> None:
-    """Fills a disk or a snapshot with the files of another one."""
-    subscription.world.boxes.copy(*(each["properties"]["uniqueId"] for each in (source, target)))
+def copy_files(subscription: Subscription, source: Document, target: str) -> None:
+    """Fills what has the unique id ``target`` with the files of a disk or a snapshot."""
+    machine = subscription.find(MACHINE, source["managedBy"]) if source.get("managedBy") else None
+    if machine is not None and canonical(machine["_disk"]) == canonical(source["id"]):
+        subscription.world.boxes.copy_root(machine["_box"], target)
+    else:
+        subscription.world.boxes.copy(source["properties"]["uniqueId"], target)
 
 
 def _check_size(document: Document, source: Document) -> None:
@@ -62,7 +67,7 @@ def _described(subscription: Subscription, source: Document, family: str) -> Doc
     """What a snapshot has of its source, and what Azure gives it."""
     gib = source["properties"]["diskSizeGB"]
     return {
-        **({"osType": "Linux"} if "osType" in source["properties"] else {}),
+        **of_system(source),
         "timeCreated": subscription.moment,
         "diskSizeGB": gib,
         "diskSizeBytes": gib * GIB,
@@ -74,6 +79,15 @@ def _described(subscription: Subscription, source: Document, family: str) -> Doc
         "networkAccessPolicy": "AllowAll",
         "publicNetworkAccess": "Enabled",
     }
+
+
+def of_system(source: Document) -> Document:
+    """What the copy of an OS disk has of it: how it boots. UNVERIFIED: all but the security type.
+
+    Source: the pull request terraform-provider-azurerm#16679.
+    """
+    members = ("osType", "hyperVGeneration", "supportedCapabilities", "securityProfile")
+    return {name: source["properties"][name] for name in members if name in source["properties"]}
 
 
 def check_unchanged(old: Document, wanted: Document, fixed: tuple[str, ...]) -> None:

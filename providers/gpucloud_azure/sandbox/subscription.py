@@ -33,6 +33,9 @@ INSTANCE = f"{SCALE_SET}/virtualMachines"
 DISK = "Microsoft.Compute/disks"
 AVAILABILITY = "Microsoft.Compute/availabilitySets"
 SNAPSHOT = "Microsoft.Compute/snapshots"
+GALLERY = "Microsoft.Compute/galleries"
+DEFINITION = f"{GALLERY}/images"
+VERSION = f"{DEFINITION}/versions"
 RESERVATIONS = "Microsoft.Compute/capacityReservationGroups"
 NETWORK = "Microsoft.Network/virtualNetworks"
 FIREWALL = "Microsoft.Network/networkSecurityGroups"
@@ -47,6 +50,9 @@ TYPES = (
     SCALE_SET,
     DISK,
     SNAPSHOT,
+    GALLERY,
+    DEFINITION,
+    VERSION,
     AVAILABILITY,
     RESERVATIONS,
     NETWORK,
@@ -193,12 +199,13 @@ def canonical(id_: str) -> str:
 
 
 def is_nested(document: Document) -> bool:
-    """Whether a resource is inside another one.
+    """Whether a resource is inside a scale set.
 
     Instances of scale sets, with their interfaces and addresses, are kept among the other machines,
     interfaces and addresses, as the same is true of them; but no list of the subscription shows them.
     """
-    return str(document["id"]).count("/") >= _WORDS
+    id_ = canonical(document["id"])
+    return f"/{SCALE_SET}/" in id_ and id_.count("/") >= _WORDS
 
 
 def tail(id_: str) -> str:

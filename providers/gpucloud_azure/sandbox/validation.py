@@ -20,14 +20,17 @@ from gpucloud_azure.sandbox.subscription import (
     ACCOUNT,
     ADDRESS,
     AVAILABILITY,
+    DEFINITION,
     DISK,
     FIREWALL,
+    GALLERY,
     GROUP,
     MACHINE,
     NETWORK,
     NIC,
     SCALE_SET,
     SNAPSHOT,
+    VERSION,
 )
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
@@ -54,6 +57,9 @@ MODELS = {
     f"PATCH {DISK}": (_COMPUTE, "DiskUpdate"),
     f"PUT {SNAPSHOT}": (_COMPUTE, "Snapshot"),
     f"PATCH {SNAPSHOT}": (_COMPUTE, "SnapshotUpdate"),
+    f"PUT {GALLERY}": (_COMPUTE, "Gallery"),
+    f"PUT {DEFINITION}": (_COMPUTE, "GalleryImage"),
+    f"PUT {VERSION}": (_COMPUTE, "GalleryImageVersion"),
     f"PUT {AVAILABILITY}": (_COMPUTE, "AvailabilitySet"),
     f"PATCH {AVAILABILITY}": (_COMPUTE, "AvailabilitySetUpdate"),
     f"PUT {ACCOUNT}": (_STORAGE, "StorageAccountCreateParameters"),

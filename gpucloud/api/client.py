@@ -1078,7 +1078,7 @@ class Client:
 
         A box that uses the volume runs its checkpoint command and writes what it has not written yet before.
         Boxes can boot from the copy of a root disk: it is an ``image`` of a spec. The call returns when the
-        cloud has accepted it: the copy may take a while.
+        cloud no longer needs the disk: the copy may take a while.
 
         Args:
             name: its name, unique among the living boxes, volumes and snapshots.

@@ -540,10 +540,10 @@ class MakesImages(Protocol):
         ...
 
     def create_image(self, request: Request, /) -> Sequence[Resource]:
-        """The billable call, with tags: returns the image and the snapshot that it holds.
+        """The billable call, with tags: returns the image, and the snapshot that it holds, if it holds one.
 
         The machine is not restarted. The same request yields the same image. It may still be ``pending``: it
-        holds the disk as of this call, and boots machines once it is ``running``.
+        holds the disk as of this call, which it no longer needs, and boots machines once it is ``running``.
 
         Raises :class:`BegunError` while a part of it is not shown yet.
         """

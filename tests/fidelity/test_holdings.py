@@ -60,12 +60,15 @@ def seen_by_aws(cli: Shell, _: Path, region: str) -> Holdings:
 
 DISKS = "resource list --resource-type Microsoft.Compute/disks"
 """``az disk list`` asks for a group in 2.91.0."""
+IMAGES = "resource list --resource-type Microsoft.Compute/galleries/images/versions"
+"""What is billed for an image, as a snapshot is; elsewhere that is the snapshot that it holds."""
 
 
 def seen_by_az(cli: Shell, folder: Path, region: str) -> Holdings:
     """What ``az`` sees in a region."""
-    lists = Az(cli, folder / "az").together("vm list --show-details", DISKS, "snapshot list")
-    machines, disks, snapshots = ([each for each in one if each["location"] == region] for one in lists)
+    lists = Az(cli, folder / "az").together("vm list --show-details", DISKS, "snapshot list", IMAGES)
+    machines, disks, *copies = ([each for each in one if each["location"] == region] for one in lists)
+    snapshots = [each for one in copies for each in one]
     for each in (*machines, *disks, *snapshots):
         marked("azure", each["tags"])
     powers = {"VM running": "running", "VM deallocated": "stopped"}
@@ -123,6 +126,8 @@ def test_a_vendors_client_sees_each_step_of_a_box_and_what_outlives_it(
         (f"launch --gpu T4 --cloud {cloud} --region {here} --name x --volume data:/data", ["running"], 2, 0),
         ("snapshot create monday --of data", ["running"], 2, 1),
         ("stop x", ["stopped"], 2, 1),
+        ("snapshot create mine --of x", ["stopped"], 2, 2),
+        ("snapshot delete mine", ["stopped"], 2, 1),
         ("start x", ["running"], 2, 1),
         ("down x", [], 1, 1),
         ("snapshot restore monday --to copy", [], 2, 1),

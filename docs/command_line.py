@@ -34,7 +34,7 @@ OPTIONS: Mapping[str, str] = {
     "--ssh-key": FILE,
     "--fetch": "nothing",
     "--volume": "volume",
-    "--of": "volume",
+    "--of": "disk",
 }
 """What an option takes (``gpucloud.cli.completion_values.KINDS``), where its type does not tell."""
 
@@ -67,7 +67,7 @@ def command_line() -> dict[str, Any]:
 
     COMMAND is ``{"help", "options": [keys], "arguments": [KIND], "repeats"}`` or ``{"help", "commands"}``;
     OPTION is ``{"names", "help", "takes": KIND}``, without ``takes`` for a switch. KIND is the name of a kind
-    of value, or a list of the allowed words.
+    of value, or a list of the allowed words; ``also`` is a kind of value that is allowed beside those.
     """
     table = _Table()
     root = build()
@@ -130,6 +130,8 @@ def _option(command: str, option: Any) -> dict[str, Any]:
     }
     if not (option.is_flag or option.count):
         row["takes"] = _kind_of_option(command, option)
+    if "--image" in option.opts:  # own ones beside the recipes
+        row["also"] = "image"
     return row
 
 

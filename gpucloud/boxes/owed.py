@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
+from gpucloud.costs.resource_prices import ADDRESS, DISK
 from gpucloud.errors import CloudError, GpucloudError, OwedError
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import Owed
 from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
+from gpucloud_pricing.billing import billing_of
+from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.values import Money
 
 
 def owed(context: Context, box: Box) -> list[Owed]:
@@ -17,15 +22,7 @@ def owed(context: Context, box: Box) -> list[Owed]:
     left: list[Owed] = []
     for row in context.journal.resources(box.id):
         if row.ref.kind.billable and row.state != "gone_once":
-            instance = row.ref.kind is ResourceKind.INSTANCE
-            left.append(
-                Owed(
-                    ref=row.ref,
-                    name=row.name,
-                    price_per_hour=box.price_per_hour if instance else None,
-                    currency=box.currency,
-                )
-            )
+            left.append(_owed(box, row.ref, row.name))
     for intent in context.journal.intents(box.id, unresolved=True):
         if intent.status == "open":
             ref = Ref(
@@ -36,15 +33,40 @@ def owed(context: Context, box: Box) -> list[Owed]:
                 id="",
             )
             name = f"the {ref.kind} of {intent.token}, if it was created"
-            left.append(Owed(ref=ref, name=name, price_per_hour=box.price_per_hour, currency=box.currency))
+            left.append(_owed(box, ref, name))
     return left
+
+
+def _owed(box: Box, ref: Ref, name: str) -> Owed:
+    price = price_per_hour(box, ref)
+    return Owed(
+        ref=ref,
+        name=name,
+        price_per_hour=price.amount if price else None,
+        currency=price.currency if price else box.currency,
+    )
+
+
+def price_per_hour(box: Box, ref: Ref) -> Money | None:
+    """What a resource of a box costs per hour, at the prices of its launch; ``None`` if that is not known.
+
+    What a snapshot costs depends on what it holds, which nobody knows.
+    """
+    if ref.kind is ResourceKind.INSTANCE:
+        found, quantity = box.price, Decimal(1)
+    elif ref.kind is ResourceKind.ADDRESS:
+        found, quantity = box.listed.get(ADDRESS), Decimal(1)
+    elif ref.kind is ResourceKind.DISK and box.wanted.disk_gib:
+        billed_gib = billing_of(ref.cloud).disk_gib(box.wanted.disk_gib)
+        found, quantity = box.listed.get(DISK), Decimal(billed_gib) / HOURS_PER_MONTH
+    else:
+        return None
+    return found and Money(amount=round(found.amount * quantity, 6), currency=found.currency)
 
 
 def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
     """Resources of a box that may still be billed and are not in the journal."""
-    return [
-        Owed(ref=ref, name=box.name, price_per_hour=box.price_per_hour, currency=box.currency) for ref in refs
-    ]
+    return [_owed(box, ref, box.name) for ref in refs]
 
 
 def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> OwedError:

@@ -48,14 +48,14 @@ def completions(
     asked = typed(json.loads(TABLE.read_bytes()), before, word)
     if asked.kind is None:
         return _fitting(asked.words, word), False
-    if not isinstance(asked.kind, str):
+    kind, found = asked.kind, list[Value]()
+    if not isinstance(kind, str):
         head, comma, _ = asked.value.rpartition(",")
-        found: Iterable[Value] = [(f"{head}{comma}{each}", "") for each in asked.kind]
-        return _fitting(_prefixed(asked.start, found), word), False
+        kind, found = asked.also or "nothing", [(f"{head}{comma}{each}", "") for each in kind]
     sandbox = "--sandbox" in asked.options or _is_on(environment.get("GPUCLOUD_SANDBOX", ""))
     values = Values(environment, sandbox=sandbox, options=asked.options)
-    found = values.of(asked.kind, asked.value)
-    return _fitting(_prefixed(asked.start, found), word), asked.kind in FILES
+    found += values.of(kind, asked.value)
+    return _fitting(_prefixed(asked.start, found), word), kind in FILES
 
 
 def _prefixed(start: str, values: Iterable[Value]) -> list[Value]:

@@ -22,6 +22,7 @@ class Typed(NamedTuple):
         start: what of the word is given already: ``--gpu=``.
         value: the rest of the word.
         options: the values of the options before it, by their first name.
+        also: a kind of values beside the words that are allowed.
     """
 
     words: Sequence[tuple[str, str]]
@@ -29,6 +30,7 @@ class Typed(NamedTuple):
     start: str
     value: str
     options: Mapping[str, Sequence[str]]
+    also: str | None = None
 
 
 def joined(words: Sequence[str], cursor: int) -> tuple[list[str], str]:
@@ -120,7 +122,7 @@ class _Place:
         return Typed(words, None, "", "", self._values)
 
     def value_of(self, option: Mapping[str, Any], start: str, value: str) -> Typed:
-        return Typed((), option.get("takes", "nothing"), start, value, self._values)
+        return Typed((), option.get("takes", "nothing"), start, value, self._values, option.get("also"))
 
     def argument(self, word: str) -> Typed:
         kinds = self.node.get("arguments") or ["nothing"]

@@ -72,6 +72,18 @@ class Values:
 
         return self._journal(snapshot_names)
 
+    def images(self, _: str) -> Iterable[Value]:
+        """The living snapshots that are images of boxes."""
+        from gpucloud.journal.sqlite.names import image_names
+
+        return self._journal(image_names)
+
+    def disks(self, _: str) -> Iterable[Value]:
+        """The living boxes and volumes, whose disks can be copied."""
+        from gpucloud.journal.sqlite.names import disk_names
+
+        return self._journal(disk_names)
+
     def all_runs(self, _: str) -> Iterable[Value]:
         """The newest runs, ended ones too."""
         from gpucloud.journal.sqlite.names import run_ids
@@ -187,6 +199,8 @@ KINDS: Mapping[str, Callable[[Values, str], Iterable[Value]]] = {
     "box-path": Values.box_paths,
     "volume": Values.volumes,
     "snapshot": Values.snapshots,
+    "image": Values.images,
+    "disk": Values.disks,
     "run": Values.runs,
     "any-run": Values.all_runs,
     "open-run": Values.open_runs,

@@ -14,7 +14,12 @@ import pytest
 
 from docs.command_line import COMMAND_LINE, command_line, written
 from gpucloud.cli.completing import completions
+from gpucloud.journal.facts import Facts, Snapshot
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.store import Journal
 from gpucloud.sandbox.client import Endpoint
+from tests.builders import START, some_tags
 from tests.shell import PROGRAMS, Shell, newcomer
 from tests.terminal import Terminal
 
@@ -187,6 +192,45 @@ def test_completion_makes_nothing_and_imports_neither_sdk_nor_typer(tmp_path: Pa
     )
     assert done.returncode == 0
     assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (("launch", "--image", "m"), [("monday", "ready")]),
+        (("launch", "--image", "pytorch-2.10"), [("pytorch-2.10", "")]),
+        (("snapshot", "create", "s", "--of", ""), [("data", "volume"), ("work", "box")]),
+    ],
+)
+def test_images_of_ones_own_and_what_can_be_copied_are_offered(
+    tmp_path: Path, line: tuple[str, ...], words: list[tuple[str, str]]
+) -> None:
+    """An image, no copy of a volume, beside the recipes; boxes and volumes, no snapshots."""
+    state = tmp_path / "state"
+    state.mkdir()
+    journal = Journal.open(state / "journal.db", lambda: START)
+    holdings = {
+        "work": (Kind.BOX, Facts()),
+        "data": (Kind.VOLUME, Facts()),
+        "monday": (Kind.SNAPSHOT, Facts(snapshot=Snapshot(bootable=True))),
+        "middle": (Kind.SNAPSHOT, Facts(snapshot=Snapshot(of="data"))),
+    }
+    for name, (kind, facts) in holdings.items():
+        journal.recover_box(
+            id=f"b-{name}",
+            name=name,
+            tags=some_tags(owner="u-me"),
+            state=BoxState.READY,
+            created_at=START,
+            expires_at=None,
+            facts=facts,
+            resources=(),
+            kind=kind,
+        )
+    journal.close()
+    asked = ("gpucloud", *line)
+    found, _ = completions(asked, len(asked) - 1, {"GPUCLOUD_HOME": str(tmp_path), "GPUCLOUD_OWNER": "u-me"})
+    assert found == words
 
 
 def test_a_line_with_an_open_quote_is_completed(work: Shell) -> None:

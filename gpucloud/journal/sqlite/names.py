@@ -14,6 +14,11 @@ BUSY_S = 0.05
 _NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'box' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
 _VOLUMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'volume' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
 _SNAPSHOTS = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+_IMAGES = f"""SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot'
+    AND json_extract(facts, '$.snapshot.bootable') AND {LIVING} ORDER BY name"""  # noqa: S608  # nosec B608
+_DISKS = (
+    f"SELECT name, kind FROM boxes WHERE owner = ? AND kind IN ('box', 'volume') AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+)
 _IDS = "SELECT id, name FROM boxes WHERE owner = ? ORDER BY created_at DESC LIMIT 100"
 _RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608  # nosec B608
@@ -37,6 +42,16 @@ def volume_names(journal: Path, owner: str) -> list[tuple[str, str]]:
 def snapshot_names(journal: Path, owner: str) -> list[tuple[str, str]]:
     """The living snapshots of an owner: name and state. Empty if the journal cannot be read."""
     return _rows(journal, _SNAPSHOTS, owner)
+
+
+def image_names(journal: Path, owner: str) -> list[tuple[str, str]]:
+    """The living snapshots that boxes can boot: name and state. Empty if the journal cannot be read."""
+    return _rows(journal, _IMAGES, owner)
+
+
+def disk_names(journal: Path, owner: str) -> list[tuple[str, str]]:
+    """The living boxes and volumes of an owner: name and kind. Empty if the journal cannot be read."""
+    return _rows(journal, _DISKS, owner)
 
 
 def box_ids(journal: Path, owner: str) -> list[tuple[str, str]]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
+    from gpucloud.clusters.members import Members
     from gpucloud.costs.comparison import Comparison
     from gpucloud.costs.focus import Row
     from gpucloud.costs.project import Part, Project
@@ -1270,6 +1271,20 @@ class Client:
             with self._session.operation() as context:
                 reach(context, box, target)
         return target
+
+    def hosts(self, name: str) -> Members:
+        """The nodes of a box for other programs; see :meth:`gpucloud.Box.hosts`."""
+        from gpucloud.clusters.members import members_of
+
+        return members_of(self._find(name), self.state, self._session.proxy_command)
+
+    def hosts_text(self, name: str, form: str = "hostfile") -> str:
+        """The nodes of a box in the format of another program; see :meth:`gpucloud.Box.hosts_text`."""
+        from gpucloud.clusters.formats import FORMATS
+
+        if form not in FORMATS:
+            raise UsageError(f"unknown format {form!r}", hint=f"allowed: {', '.join(FORMATS)}")
+        return FORMATS[form](self.hosts(name))
 
     def ssh_hosts(self) -> SshHosts:
         """Writes the file of hosts for other ssh clients; from then on each call keeps it up to date.

@@ -51,6 +51,11 @@ class Members:
     missing: Sequence[int]
 
 
+def gpus_per_node(box: Box) -> int | None:
+    """How many GPUs a driver shows on each node; ``None`` if the market does not have its type."""
+    return whole_gpus(box.offer.gpu.count) if box.offer and box.offer.gpu else None
+
+
 def members_of(box: Box, state: Path, proxy_command: str | None) -> Members:
     """The nodes of a box, by the journal and the keys of this machine alone.
 
@@ -70,13 +75,13 @@ def members_of(box: Box, state: Path, proxy_command: str | None) -> Members:
             f"box {box.name!r} is not reachable from here: it still boots, or its keys are elsewhere",
             hint=f"see its state: gpucloud show {box.name}",
         )
-    gpu = box.offer.gpu if box.offer else None
+    gpus = gpus_per_node(box)
     members = [
         Member(
             host=host,
             host_keys=pinned(host.target.keys, host.target.alias),
             private_ip=box.nodes[host.target.node].private_ip,
-            gpus=whole_gpus(gpu.count) if gpu else None,
+            gpus=gpus,
         )
         for host in hosts
     ]

@@ -19,6 +19,7 @@ from gpucloud_pricing.values import Money, number
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.documents import BoxDocument, GuardDocument
+    from gpucloud.clusters.members import Members
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.runs.job import Write
     from gpucloud.ssh.job import JobState
@@ -313,6 +314,26 @@ class Box:
             NotCopiedError: they could not be copied.
         """
         self._client.sync(self.id, source, destination, up=False, node=node)
+
+    def hosts(self) -> Members:
+        """The nodes, for programs that work on several: how each is reached, and its GPUs. Asks no cloud.
+
+        Raises:
+            UsageError: none can be reached: the box has ended, or its keys are on another machine.
+        """
+        return self._client.hosts(self.id)
+
+    def hosts_text(self, form: str = "hostfile") -> str:
+        """The nodes in the format of another program. Asks no cloud.
+
+        Args:
+            form: ``hostfile`` (mpirun, DeepSpeed), ``torchrun`` (its command lines), ``ansible``,
+                ``ssh-config``, ``sky`` or ``dstack``.
+
+        Raises:
+            UsageError: as :meth:`hosts`; the format is another, or needs an address that is not known yet.
+        """
+        return self._client.hosts_text(self.id, form)
 
     def logs(self, source: str = "boot", *, node: int = 0, job: str = "run") -> str:
         """A log of a node: ``boot``, ``guard`` or ``job``; ``console`` is the console output from the cloud.

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
+    from gpucloud.clusters.members import Members
     from gpucloud.costs.comparison import Comparison
     from gpucloud.costs.focus import Row
     from gpucloud.costs.project import Part, Project
@@ -581,8 +582,13 @@ class Client:
         out: Write | None = None,
         err: Write | None = None,
         accept_snapshot_price: bool = False,
+        first_node_only: bool = False,
     ) -> Ran:
         """Launches a box for one command, and deletes the box in every outcome.
+
+        On a box of several nodes the command runs on all of them at the same time. Each is told its rank
+        (``NODE_RANK``, ``MASTER_ADDR`` …), each line of output begins with its node (``[0]``), and when one
+        fails, its exit code is that of the run, and the others are ended. Files are fetched from the first.
 
         Args:
             spec: the spec of the box; its ttl is 6 hours by default.
@@ -600,9 +606,10 @@ class Client:
             out: receives the command's standard output as it arrives.
             err: receives its standard error.
             accept_snapshot_price: uses the shipped price if a cloud returns none today.
+            first_node_only: the command runs on the first node alone, which may start it on the others.
 
         Raises:
-            BoxLostError: the box ended before its command did.
+            BoxLostError: the box, or one of its nodes, ended before its command did.
             FruitlessError: the boxes of several attempts were lost, without a checkpoint.
             NotCopiedError: the command succeeded, but its files could not be copied back.
             OwedError: something may still be billed.
@@ -641,6 +648,7 @@ class Client:
             timeout_s=timeout_s,
             fetch=fetch,
             accept_snapshot_price=accept_snapshot_price,
+            first_node_only=first_node_only,
         )
         orders = Orders(job=job, fetch=fetch, keep_on_failure=keep_on_failure)
         with self._session.operation() as context:
@@ -659,6 +667,7 @@ class Client:
         retry_on: Collection[str] = (),
         fetch: Sequence[tuple[str, str]] = (),
         accept_snapshot_price: bool = False,
+        first_node_only: bool = False,
     ) -> Run:
         """Launches a box for one command, and returns once the command runs.
 
@@ -684,6 +693,7 @@ class Client:
             timeout_s=timeout_s,
             fetch=brought,
             accept_snapshot_price=accept_snapshot_price,
+            first_node_only=first_node_only,
         )
         with self._session.operation() as context:
             return start_run(self, context, wanted, work, alone=alone)
@@ -1257,7 +1267,7 @@ class Client:
                 err=err or discard,
                 timeout_s=timeout_s,
             )
-            return follow_job(context, self._find(name), target, job)
+            return follow_job(context, self._find(name), [target], job)
 
     def sync(self, name: str, source: str, destination: str, *, up: bool, node: int = 0) -> None:
         """Copies files to a node (``up``) or from it; see :meth:`gpucloud.Box.upload`."""
@@ -1288,6 +1298,20 @@ class Client:
             with self._session.operation() as context:
                 reach(context, box, target)
         return target
+
+    def hosts(self, name: str) -> Members:
+        """The nodes of a box for other programs; see :meth:`gpucloud.Box.hosts`."""
+        from gpucloud.clusters.members import members_of
+
+        return members_of(self._find(name), self.state, self._session.proxy_command)
+
+    def hosts_text(self, name: str, form: str = "hostfile") -> str:
+        """The nodes of a box in the format of another program; see :meth:`gpucloud.Box.hosts_text`."""
+        from gpucloud.clusters.formats import FORMATS
+
+        if form not in FORMATS:
+            raise UsageError(f"unknown format {form!r}", hint=f"allowed: {', '.join(FORMATS)}")
+        return FORMATS[form](self.hosts(name))
 
     def ssh_hosts(self) -> SshHosts:
         """Writes the file of hosts for other ssh clients; from then on each call keeps it up to date.

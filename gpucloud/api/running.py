@@ -166,6 +166,7 @@ def work_of(
     timeout_s: float | None,
     fetch: Sequence[tuple[str, str]],
     accept_snapshot_price: bool,
+    first_node_only: bool,
 ) -> Work:
     """What a run is to do, as its record has it. Arguments as :meth:`gpucloud.Client.run`."""
     limit, reasons = restarts_of(restarts, retry_on)
@@ -177,6 +178,7 @@ def work_of(
         timeout_s=timeout_s,
         fetch=tuple(fetch),
         accept_snapshot_price=accept_snapshot_price,
+        first_node_only=first_node_only,
     )
 
 

@@ -311,6 +311,42 @@ class SshConfigDocument(TypedDict):
     text: str
 
 
+class NodeHostDocument(TypedDict):
+    """A node of a box, for programs that work on several.
+
+    Attributes:
+        host: its name for ssh.
+        address: where this machine reaches it.
+        host_keys: the keys that its ssh server may have.
+        proxy_command: ssh's ``ProxyCommand``, if it is not reached directly.
+        private_ip: where the other nodes reach it; ``null`` if not known yet.
+        gpus: how many GPUs it has; ``null`` if not known.
+    """
+
+    node: int
+    host: str
+    address: str
+    port: int
+    user: str
+    identity_file: str
+    host_keys: list[str]
+    proxy_command: str | None
+    private_ip: str | None
+    gpus: int | None
+
+
+class HostsDocument(TypedDict):
+    """The nodes of a box.
+
+    Attributes:
+        missing: the numbers of those that are gone, or cannot be reached from this machine.
+    """
+
+    box: str
+    nodes: list[NodeHostDocument]
+    missing: list[int]
+
+
 class BootStepDocument(TypedDict):
     """A step of a first boot."""
 
@@ -805,6 +841,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "move": MoveDocument,
     "start": StartDocument,
     "forward": ForwardDocument,
+    "hosts": HostsDocument,
     "images": ImagesDocument,
     "launch": LaunchDocument,
     "list": ListDocument,

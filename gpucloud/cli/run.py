@@ -71,6 +71,10 @@ class JobOptions(Options):
         ),
     ] = False
 
+    first_node_only: Annotated[
+        bool,
+        typer.Option("--first-node-only", help="With --nodes, run the command on the first node alone."),
+    ] = False
     detach: Annotated[
         bool,
         typer.Option("--detach", help="Leave the command running; gpucloud tend restarts and ends the run."),
@@ -84,6 +88,7 @@ class JobOptions(Options):
             "restarts": self.restarts,
             "retry_on": _reasons(self.retry_on),
             "fetch": [_fetched(each) for each in self.fetch or ()],
+            "first_node_only": self.first_node_only,
         }
 
 
@@ -108,8 +113,9 @@ def run(
     """Launch a box for one command, and delete the box in every outcome.
 
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
-    the home folder of the first node, where --sync copies its files. With --detach, exits with 0 once the
-    command runs, and prints the run's ID.
+    the home folder, where --sync copies its files. With --detach, exits with 0 once it runs: prints an ID.
+    With --nodes it runs on every node, with MASTER_ADDR, NODE_RANK …; each line of output begins with [NODE].
+    The first failure ends the others. --fetch is from the first node.
     """
     if command and len(command) == 1 and is_spec_file(command[0]):
         raise UsageError(

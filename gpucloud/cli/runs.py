@@ -16,6 +16,7 @@ from gpucloud.cli.logs import logs
 from gpucloud.cli.market import show_table
 from gpucloud.cli.output import counted, duration_text
 from gpucloud.cli.palette import Cell, Role
+from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 from gpucloud.journal.runs import RunState
 from gpucloud.resources import rfc3339
@@ -101,6 +102,7 @@ def show_logs(
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Print new lines as they are written.")
     ] = False,
+    node: Node = 0,
 ) -> int:
     """Show the output of a run's command on its last box, or the end of it that was kept.
 
@@ -109,7 +111,7 @@ def show_logs(
     boxes = [each.box_id for each in app.client.get_run(run).attempts if each.box_id]
     if not boxes:
         raise UsageError(f"run {run!r} has no box yet", hint=f"see its state: gpucloud runs show {run}")
-    return logs(app, boxes[-1], follow=follow, job=RUN)
+    return logs(app, boxes[-1], follow=follow, job=RUN, node=node)
 
 
 COMMANDS = {"list": list_runs, "show": show, "cancel": cancel, "logs": show_logs}

@@ -75,5 +75,5 @@ def _document(host: Host) -> HostDocument:
         "address": host.target.host,
         "port": host.target.port,
         "user": host.target.user,
-        "identity_file": str(host.target.keys / "id_ed25519"),
+        "identity_file": str(host.target.key_file),
     }

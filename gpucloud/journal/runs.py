@@ -84,6 +84,7 @@ class Work:
         timeout_s: how long its command may take; ``None`` for no limit.
         fetch: what to copy back at its end: (path on the box, path on the machine that began it).
         accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
+        first_node_only: whether its command is on the first node alone, not on all.
     """
 
     spec: Data
@@ -93,6 +94,7 @@ class Work:
     timeout_s: float | None = None
     fetch: tuple[tuple[str, str], ...] = ()
     accept_snapshot_price: bool = False
+    first_node_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,7 @@ def _read_work(data: Data) -> Work:
     command: Sequence[str] | str = data["command"]
     fetch: Sequence[Sequence[str]] = data["fetch"]
     values: dict[str, Any] = {
+        "first_node_only": True,  # so it was where nothing is said
         **data,
         "command": command if isinstance(command, str) else tuple(command),
         "reasons": tuple(map(Loss, data["reasons"])),

@@ -132,9 +132,17 @@ def folder_name(run_id: str) -> str:
 
 
 def follow_with_checkpoints(
-    context: Context, box: Box, target: Target, job: Job, settings: Settings | None, *, attempt: int
+    context: Context,
+    box: Box,
+    nodes: Sequence[Target],
+    job: Job,
+    settings: Settings | None,
+    *,
+    attempt: int,
 ) -> int:
     """Follows a job as :func:`follow_job` does, with its checkpoints restored before and uploaded meanwhile.
+
+    They are those of the first node.
 
     Raises:
         CheckpointFailedError: they could not be restored; or the last one could not be uploaded, and the
@@ -142,13 +150,13 @@ def follow_with_checkpoints(
         GpucloudError: as :func:`follow_job`.
     """
     if settings is None:
-        return follow_job(context, box, target, job)
-    kept = begin(context, target, settings, attempt=attempt)
+        return follow_job(context, box, nodes, job)
+    kept = begin(context, nodes[0], settings, attempt=attempt)
     context.journal.write(box, Seen(facts=Facts(checkpoints=kept.number)))
     context.tasks.start(partial(kept.held.keep, min(LOOK_S, settings.every_s)))
     try:
         code = follow_job(
-            context, box, target, replace(job, environment={**job.environment, **kept.environment})
+            context, box, nodes, replace(job, environment={**job.environment, **kept.environment})
         )
         try:
             kept.finish()

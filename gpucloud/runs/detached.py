@@ -1,4 +1,4 @@
-"""A run that goes on without the process that began it: its command is a job on its box.
+"""A run that goes on without the process that began it: its command is a job on the nodes of its box.
 
 Nothing on the box or in a cloud restarts it: only whoever tends it does (:mod:`gpucloud.runs.tend`).
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.launch import abandon
@@ -18,12 +17,13 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
 from gpucloud.runs import checkpoints
+from gpucloud.runs.job import start_on_all
 from gpucloud.runs.rules import job_environment
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import Target, forget
 from gpucloud.ssh.environment import LOAD
-from gpucloud.ssh.job import script_of, start
+from gpucloud.ssh.job import script_of
 from gpucloud.ssh.keys import key_folder
 
 BEGUN = Facts(attended=False)
@@ -32,9 +32,16 @@ Fetch = tuple[tuple[str, str], ...]
 
 
 def first_node(context: Context, box: Box) -> Target:
-    """How to reach the node on which the command of a run is."""
+    """How to reach the node that has the files and checkpoints of a run."""
     assert context.state is not None  # noqa: S101  (who works on runs has a state folder)
     return targets(box, key_folder(context.state, box.id), context.proxy_command)[0]
+
+
+def working_nodes(context: Context, box: Box, work: Work) -> list[Target]:
+    """How to reach the nodes on which the command of a run is."""
+    assert context.state is not None  # noqa: S101  (who works on runs has a state folder)
+    nodes = targets(box, key_folder(context.state, box.id), context.proxy_command)
+    return nodes[:1] if work.first_node_only else nodes
 
 
 def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings | None) -> None:
@@ -58,8 +65,8 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
             restored = checkpoints.begin(context, node, kept, attempt=len(run.attempts))
             told, facts = {**told, **restored.environment}, replace(BEGUN, checkpoints=restored.number)
         context.tell("job", "starting the command")
-        script = script_of(_timed(run.work), told)
-        context.tasks.run(partial(start, node, LOAD.encode() + b"\n" + script))
+        script = LOAD.encode() + b"\n" + script_of(_timed(run.work), told)
+        start_on_all(context, box, working_nodes(context, box, run.work), script)
         context.journal.held_run(run)
         context.journal.write(box, Seen(facts=facts))
         if not run.detached:

@@ -7,17 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from threading import Lock
 
 from gpucloud.boxes.ingress import reach
+from gpucloud.clusters.members import gpus_per_node
+from gpucloud.clusters.output import Labelled
+from gpucloud.clusters.ranks import rank_environments
 from gpucloud.errors import BoxLostError, CloudError, InterruptedBySignal
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import State
+from gpucloud.runs.rules import what_is_lost, why_lost
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import JobEnded, JobStarted
-from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.ssh.client import ConnectionFailedError, Target
+from gpucloud.ssh.environment import environment_text
 from gpucloud.ssh.job import Follower, script_of, start, stop
 
 FOREVER_S = 1e8
@@ -25,6 +31,10 @@ TIMED_OUT = 124
 """The exit code of a command that did not end in time, the same as timeout(1)."""
 COME_BACK_S = 600.0
 TRY_AGAIN_S = 3.0
+STOP_S = 30.0
+"""How long ending a command may take: it has ten seconds, and a node that is gone does not answer at all."""
+REST_S = 5.0
+"""How long to wait for the rest of the output of a command that was ended."""
 
 Write = Callable[[bytes], None]
 """Receives the command's output as it arrives."""
@@ -36,7 +46,7 @@ def discard(_: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A command to run on a box, and the receivers of its output.
+    """A command to run on nodes of a box, and the receivers of its output.
 
     Attributes:
         command: a shell command, or the arguments of a program.
@@ -53,80 +63,158 @@ class Job:
     timeout_s: float | None = None
 
 
-def follow_job(context: Context, box: Box, target: Target, job: Job) -> int:
-    """Starts a job and follows it; returns its exit code, :data:`TIMED_OUT` if it was stopped.
+def follow_job(context: Context, box: Box, nodes: Sequence[Target], job: Job) -> int:
+    """Starts a job on nodes of a box at the same time; follows it until all have ended, or one has failed.
+
+    Each node is told its rank (:mod:`gpucloud.clusters.ranks`). On several, each line of output begins with
+    its node, and the others are ended when one fails.
+
+    Returns:
+        The exit code of the first that failed, :data:`TIMED_OUT` if it was stopped, else 0.
 
     Raises:
-        BoxLostError: the box ended before the job did.
-        ConnectionFailedError: the box no longer answers.
+        BoxLostError: a node ended before the job did.
+        ConnectionFailedError: a node no longer answers.
         InterruptedBySignal: a signal came, or the reader of the output closed it.
     """
     text = job.command if isinstance(job.command, str) else " ".join(job.command)
     context.emit(JobStarted("job", text))
     try:
-        context.tasks.run(partial(start, target, script_of(job.command, job.environment)))
-        return _follow(context, box, target, job)
+        start_on_all(context, box, nodes, script_of(job.command, job.environment))
+        return _Following(context, box, nodes, job).follow()
     finally:
         context.emit(JobEnded("job", "end of its output"))
 
 
-def _follow(context: Context, box: Box, target: Target, job: Job) -> int:
-    tasks = context.tasks
-    follower = Follower(target, {"out": job.out, "err": job.err})
-    timeout_s = FOREVER_S if job.timeout_s is None else job.timeout_s
-    end = context.clock() + timedelta(seconds=timeout_s)
-    try:
-        while True:
-            left_s = max((end - context.clock()).total_seconds(), 0.0)
-            try:
-                code: int = tasks.wait(tasks.start(follower.follow), left_s)
-            except ConnectionFailedError as error:
-                _come_back(context, box, target, error)
-            except TimedOutError:
-                context.tell("job", f"the command still runs after {timeout_s:.0f} s: stopping it")
-                tasks.run(partial(stop, target))
-                return TIMED_OUT
-            except BrokenPipeError as error:
-                raise InterruptedBySignal("nobody reads the output", signum=signal.SIGPIPE) from error
-            else:
-                return code
-    finally:
-        follower.close()
-
-
-def _come_back(context: Context, box: Box, target: Target, lost: ConnectionFailedError) -> None:
-    """Waits until the box can be reached again.
+def start_on_all(context: Context, box: Box, nodes: Sequence[Target], script: bytes) -> None:
+    """Starts a script on nodes of a box at the same time; each is told its rank before it.
 
     Raises:
-        BoxLostError: the box is gone.
-        ConnectionFailedError: the box exists, but does not answer.
+        ConnectionFailedError: a node could not be reached.
+        GpucloudError: another job still runs there.
     """
-    context.tell("job", f"{lost.message}; connecting again")
-    end = context.clock() + timedelta(seconds=COME_BACK_S)
-    while True:
+    addresses = [box.nodes[node.node].private_ip for node in nodes]
+    told = rank_environments(addresses, gpus_per_node(box))
+    calls = [
+        context.tasks.start(partial(start, node, environment_text(ranks) + script))
+        for node, ranks in zip(nodes, told, strict=True)
+    ]
+    for call in calls:
+        context.tasks.wait(call, CALL_TIMEOUT_S)
+
+
+class _Following:
+    """Follows a job on all of its nodes."""
+
+    def __init__(self, context: Context, box: Box, nodes: Sequence[Target], job: Job) -> None:
+        self._context = context
+        self._box = box
+        self._nodes = nodes
+        self._timeout_s = FOREVER_S if job.timeout_s is None else job.timeout_s
+        sinks: list[dict[str, Write]] = [{"out": job.out, "err": job.err} for _ in nodes]
+        self._labelled: list[list[Labelled]] = [[] for _ in nodes]
+        if len(nodes) > 1:
+            lock = Lock()
+            self._labelled = [
+                [Labelled(rank, write, lock) for write in (job.out, job.err)] for rank in range(len(nodes))
+            ]
+            sinks = [{"out": out, "err": err} for out, err in self._labelled]
+        self._followers = [Follower(node, sink) for node, sink in zip(nodes, sinks, strict=True)]
+
+    def follow(self) -> int:
+        """As :func:`follow_job`, once the job was started."""
+        context, tasks = self._context, self._context.tasks
+        end = context.clock() + timedelta(seconds=self._timeout_s)
+        running = {rank: tasks.start(each.follow) for rank, each in enumerate(self._followers)}
         try:
-            check_there(context, refresh(context, context.journal.box(box.id)))
-            reach(context, box, target)
-        except (ConnectionFailedError, CloudError):
-            if context.clock() >= end:
-                raise
-            context.tasks.pause(TRY_AGAIN_S)
-        else:
-            return
+            while running:
+                left_s = max((end - context.clock()).total_seconds(), 0.0)
+                if not tasks.until_done(running.values(), left_s, but=len(running) - 1):
+                    context.tell("job", f"the command still runs after {self._timeout_s:.0f} s: stopping it")
+                    self._stop(running)
+                    return TIMED_OUT
+                for rank in [rank for rank, call in running.items() if call.done]:
+                    code = self._code(rank, running.pop(rank))
+                    if code is None:
+                        running[rank] = tasks.start(self._followers[rank].follow)
+                    elif code:
+                        return self._failed(rank, code, running)
+            return 0
+        except BrokenPipeError as error:
+            raise InterruptedBySignal("nobody reads the output", signum=signal.SIGPIPE) from error
+        finally:
+            for follower in self._followers:
+                follower.close()
+
+    def _code(self, rank: int, call: Call) -> int | None:
+        """The exit code on a node; ``None`` if the connection was lost, and is open again."""
+        try:
+            code: int = call.value()
+        except ConnectionFailedError as error:
+            self._come_back(self._nodes[rank], error)
+            return None
+        for stream in self._labelled[rank]:
+            stream.close()
+        return code
+
+    def _failed(self, rank: int, code: int, running: Mapping[int, Call]) -> int:
+        """Ends the others, and returns the code, unless it failed because another node is gone."""
+        if len(self._nodes) > 1:
+            self._context.tell("job", f"the command failed on node {rank} with exit code {code}")
+            self._stop(running)
+            try:
+                check_there(self._context, self._now(), self._nodes)
+            except CloudError as error:
+                self._context.tell("job", f"whether a node is gone is not known: {error.message}")
+        return code
+
+    def _stop(self, running: Mapping[int, Call]) -> None:
+        """Ends the job where it still runs, and waits a moment for the rest of its output."""
+        tasks = self._context.tasks
+        if running:
+            tasks.run_all([partial(stop, self._nodes[rank]) for rank in running], STOP_S)
+            tasks.until_done(running.values(), REST_S)
+        for rank in running:
+            for stream in self._labelled[rank]:
+                stream.close()
+
+    def _now(self) -> Box:
+        """The box as its cloud has it now."""
+        return refresh(self._context, self._context.journal.box(self._box.id))
+
+    def _come_back(self, node: Target, lost: ConnectionFailedError) -> None:
+        """Waits until a node can be reached again.
+
+        Raises:
+            BoxLostError: a node is gone.
+            ConnectionFailedError: the node exists, but does not answer.
+        """
+        context = self._context
+        context.tell("job", f"{lost.message}; connecting again")
+        end = context.clock() + timedelta(seconds=COME_BACK_S)
+        while True:
+            try:
+                check_there(context, self._now(), self._nodes)
+                reach(context, self._box, node)
+            except (ConnectionFailedError, CloudError):
+                if context.clock() >= end:
+                    raise
+                context.tasks.pause(TRY_AGAIN_S)
+            else:
+                return
 
 
-def check_there(context: Context, box: Box) -> None:
-    """Checks that a box still has its first node.
+def check_there(context: Context, box: Box, nodes: Sequence[Target]) -> None:
+    """Checks that a box still has the nodes of a job.
 
     Raises:
-        BoxLostError: the node is gone.
+        BoxLostError: one is gone.
     """
-    first = box.nodes[0]
-    if box.state is BoxState.READY and first.state is not State.GONE:
+    lost = [node.node for node in nodes if box.nodes[node.node].state is State.GONE]
+    if box.state is BoxState.READY and not lost:
         if box.gone_nodes:
             context.tell("job", f"{box.gone_nodes} of {len(box.nodes)} nodes are gone")
         return
-    taken_back = box.state is BoxState.INTERRUPTED or first.taken_back
-    why = "was interrupted by its cloud" if taken_back else "ended before its command did"
+    taken_back = box.state is BoxState.INTERRUPTED or any(box.nodes[each].taken_back for each in lost)
     hint = "restart automatically: --restarts 3" if taken_back else "see --ttl, --idle"
-    raise BoxLostError(f"box {box.name!r} {why}", taken_back=taken_back, hint=hint)
+    raise BoxLostError(f"{what_is_lost(box, lost)} {why_lost(taken_back)}", taken_back=taken_back, hint=hint)

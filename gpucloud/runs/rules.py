@@ -17,6 +17,7 @@ from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
 from gpucloud.journal.records import Box
 from gpucloud.journal.runs import Attempt, Failure, Loss, RunState, Work
 from gpucloud.planning.avoidance import Avoided
+from gpucloud.resources import State
 from gpucloud.spec.model import Spec
 
 ASKS_FOR_RESTART = 75
@@ -203,6 +204,32 @@ class Fate:
     ended: RunEnded | None = None
 
 
+def what_is_lost(box: Box, nodes: Sequence[int]) -> str:
+    """A box, or those nodes of several that are lost, in words."""
+    if not nodes or len(nodes) == len(box.nodes):
+        return f"box {box.name!r}"
+    numbers = ", ".join(map(str, nodes))
+    return f"node{'s' if len(nodes) > 1 else ''} {numbers} of box {box.name!r}"
+
+
+def why_lost(taken_back: bool) -> str:
+    """Why, in words that go on after :func:`what_is_lost`."""
+    return "was interrupted by its cloud" if taken_back else "ended before its command did"
+
+
+def fate_of_nodes(box: Box, work: Work) -> Fate | None:
+    """What became of the attempt of a detached run by the end of nodes of a box that has others left."""
+    working = box.nodes[:1] if work.first_node_only else box.nodes
+    lost = [number for number, node in enumerate(working) if node.state is State.GONE]
+    if not lost:
+        return None
+    taken_back = any(box.nodes[each].taken_back for each in lost)
+    text = f"{what_is_lost(box, lost)} {why_lost(taken_back)}"
+    if taken_back:
+        return Fate(loss=Loss.INTERRUPTION, message=text)
+    return _over(RunState.FAILED, "box_lost", text)
+
+
 def fate_of(box: Box) -> Fate | None:
     """What became of the attempt of a detached run by the end of its box; ``None`` while that is open.
 
@@ -212,13 +239,13 @@ def fate_of(box: Box) -> Fate | None:
     if box.state in STOPPABLE:
         return None
     if box.ended_by is EndedBy.CLOUD:
-        return Fate(loss=Loss.INTERRUPTION, message=f"box {box.name!r} was interrupted by its cloud")
+        return Fate(loss=Loss.INTERRUPTION, message=f"{what_is_lost(box, ())} {why_lost(True)}")
     if box.attended or box.state is BoxState.FAILED:
         return Fate(loss=Loss.LAUNCH, message=f"the launch of box {box.name!r} was not finished")
     if box.ended_by is EndedBy.TTL or past_end:
         return DEADLINE_PASSED
     if box.ended_by is EndedBy.ITSELF:
-        return _over(RunState.FAILED, "box_lost", f"box {box.name!r} ended before its command did")
+        return _over(RunState.FAILED, "box_lost", f"{what_is_lost(box, ())} {why_lost(False)}")
     return _over(RunState.CANCELLED, "cancelled", f"box {box.name!r} was deleted")
 
 

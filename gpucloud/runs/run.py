@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.teardown import take_down
@@ -23,6 +22,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
 from gpucloud.resources import Machine, Search
 from gpucloud.runs import checkpoints
+from gpucloud.runs.detached import working_nodes
 from gpucloud.runs.job import FOREVER_S, Job, check_there
 from gpucloud.runs.record import RestartAskedError, loss_of, write_end, write_loss
 from gpucloud.runs.rules import (
@@ -140,21 +140,21 @@ class Attendant:
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
         keys, count = key_folder(context.state, box.id), len(box.nodes)
         try:
-            target = targets(box, keys, context.proxy_command)[0]
+            nodes = working_nodes(context, box, self.record.work)
             try:
                 code = checkpoints.follow_with_checkpoints(
                     context,
                     box,
-                    target,
+                    nodes,
                     self._job(),
                     self.orders.checkpoints,
                     attempt=len(self._now().attempts),
                 )
                 self._restart_if_asked(code)
-                self._fetch(target, code)
-                keep_logs(context, [target])
+                self._fetch(nodes[0], code)
+                keep_logs(context, nodes)
             except ConnectionFailedError:
-                check_there(context, refresh(context, context.journal.box(box.id)))
+                check_there(context, refresh(context, context.journal.box(box.id)), nodes)
                 raise
         except BaseException as error:
             abandon(context, box, error, ends_as=BoxState.DELETED)

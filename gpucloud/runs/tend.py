@@ -7,7 +7,7 @@ leaves what the next one finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -25,7 +25,7 @@ from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
 from gpucloud.journal.store import DESERTED
 from gpucloud.runs import checkpoints
 from gpucloud.runs.deserted import save_last
-from gpucloud.runs.detached import begin_job, first_node
+from gpucloud.runs.detached import begin_job, first_node, working_nodes
 from gpucloud.runs.record import failed, loss_of, write_loss
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
@@ -33,6 +33,7 @@ from gpucloud.runs.rules import (
     Fate,
     Restart,
     fate_of,
+    fate_of_nodes,
     is_in_time,
     may_restart,
 )
@@ -42,7 +43,7 @@ from gpucloud.ssh.checkpoints import CheckpointFailedError
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.files import NotCopiedError, rsync_down
 from gpucloud.ssh.guard import faulty_hardware
-from gpucloud.ssh.job import RUN, jobs
+from gpucloud.ssh.job import RUN, JobState, jobs
 
 FETCH_S = 3600.0
 """How long copying the files of a run may take."""
@@ -140,35 +141,46 @@ class Tender:
         return fate_of(box)
 
     def _exit_code(self, run: Run, box: Box) -> Finding:
-        """The end of the command; ``None`` while it runs.
+        """The end of the command, of the first node that failed if any has; ``None`` while it runs.
 
         Raises:
-            ConnectionFailedError: the box does not answer.
+            ConnectionFailedError: a node does not answer.
         """
-        node = first_node(self.context, box)
-        reach(self.context, box, node)
-        found = {job.id: job for job in self.context.tasks.run(partial(jobs, node))}.get(RUN)
-        if found is None or (found.exit_code is None and not found.running):
+        lost = fate_of_nodes(box, run.work)
+        if lost is not None:
+            return lost
+        nodes = working_nodes(self.context, box, run.work)
+        found = [self._job_on(box, node) for node in nodes]
+        failed_with = next((job.exit_code for job in found if job is not None and job.exit_code), 0)
+        if not failed_with and any(job is None or _is_lost(job) for job in found):
             text = "the command ended without an exit code: its box was restarted, or ran out of memory"
             failure = Failure(error_class="job_lost", message=text)
             return Fate(ended=RunEnded(state=RunState.FAILED, failure=failure))
-        if found.running or found.exit_code is None:
+        if not failed_with and any(job is not None and job.running for job in found):
             if box.checkpoints is not None:
                 held, _ = self._lease_of(run, box)
                 held.look_once()
-            return self._faulty(run, box, node)
-        asks = found.exit_code == ASKS_FOR_RESTART
+            return self._faulty(run, box, nodes)
+        asks = failed_with == ASKS_FOR_RESTART
         if asks and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
             return Fate(loss=Loss.REQUEST, message="the command asked for a restart")
-        return Exited(found.exit_code)
+        return Exited(failed_with)
 
-    def _faulty(self, run: Run, box: Box, node: Target) -> Finding:
+    def _job_on(self, box: Box, node: Target) -> JobState | None:
+        """The command of a run on a node; ``None`` if it is not there."""
+        reach(self.context, box, node)
+        return {job.id: job for job in self.context.tasks.run(partial(jobs, node))}.get(RUN)
+
+    def _faulty(self, run: Run, box: Box, nodes: Sequence[Target]) -> Finding:
         """The loss of a box whose hardware is faulty, if its run wants and may have another one."""
         replaces = run.work.spec.get("on_sick") == "replace"
         if not replaces or not may_restart(run.work, run.attempts[:-1], Loss.HARDWARE):
             return None
-        fault = self.context.tasks.run(partial(faulty_hardware, node))
-        return Fate(loss=Loss.HARDWARE, message=f"box {box.name!r} is faulty: {fault}") if fault else None
+        for node in nodes:
+            fault = self.context.tasks.run(partial(faulty_hardware, node))
+            if fault:
+                return Fate(loss=Loss.HARDWARE, message=f"box {box.name!r} is faulty: {fault}")
+        return None
 
     # --- what is done about it
 
@@ -239,13 +251,13 @@ class Tender:
     def _bring_back(self, run: Run) -> None:
         """Copies the files of a run, and the end of its log; what cannot be copied is told."""
         assert run.box is not None  # noqa: S101  (its command has run there)
-        node = first_node(self.context, self.context.journal.box(run.box))
+        nodes = working_nodes(self.context, self.context.journal.box(run.box), run.work)
         for source, destination in run.work.fetch:
             try:
-                self.context.tasks.run(partial(rsync_down, node, source, destination), FETCH_S)
+                self.context.tasks.run(partial(rsync_down, nodes[0], source, destination), FETCH_S)
             except NotCopiedError as error:
                 self.context.warn("fetch", f"{source!r} was not fetched: {error.message}")
-        keep_logs(self.context, [node])
+        keep_logs(self.context, nodes)
 
     def _end_boxes(self, run: Run) -> None:
         """Ends the boxes of a run that it has no use for.
@@ -287,6 +299,11 @@ def end_boxes(context: Context, boxes: list[Box]) -> None:
     owed = merged(troubles)
     if owed is not None:
         raise owed
+
+
+def _is_lost(job: JobState) -> bool:
+    """Whether a job has ended without an exit code."""
+    return not job.running and job.exit_code is None
 
 
 def _lasts(error: GpucloudError) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import time
 import uuid
@@ -15,6 +17,7 @@ from gpucloud.sandbox import boxes_shims
 from gpucloud.sandbox.boxes_user_data import CloudConfig, PathMap
 from gpucloud.sandbox.boxes_volumes import Mounts
 
+PEERS = "var/lib/gpucloud/peers.json"
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 CLOCK, BOOT_ID, KERNEL_LOG = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id", "dev/kmsg"
 IN_MEMORY = ("dev", "proc", "run")
@@ -149,6 +152,19 @@ class Disk:
         if (source / DRIVER).exists():
             (target / DRIVER).touch()
 
+    def local_text(self, text: str, private_ip: str) -> str:
+        """Text of a box, with the private addresses of its nodes as addresses of this machine.
+
+        Nothing has 172.31.48.4 here; 127.31.48.4 is this machine's, as all of 127.0.0.0/8 is on Linux. So
+        programs of several boxes meet. Boxes with the same private address cannot use the same port at once.
+        """
+        peers: list[str] = []
+        with suppress(OSError, ValueError):
+            peers = json.loads((self.root / PEERS).read_text(encoding="utf-8"))["peers"]
+        for address in {private_ip, *peers}:
+            text = _as_local(text, address)
+        return text
+
     def erase(self) -> None:
         """Removes everything but the console."""
         for locked, _, _ in os.walk(self.root):  # a job may have made a folder read-only
@@ -170,3 +186,8 @@ class Disk:
         file.write_text(text, encoding="utf-8")
         public = asyncssh.import_private_key(text).export_public_key().decode()
         file.with_suffix(".pub").write_text(public, encoding="utf-8")
+
+
+def _as_local(text: str, address: str) -> str:
+    first, _, rest = address.partition(".")
+    return re.sub(rf"(?<![\w.]){re.escape(first)}(\.{re.escape(rest)})(?!\w|\.\d)", r"127\1", text)

@@ -258,8 +258,8 @@ class Box:
         return self._disk.paths.path(path)
 
     def job_text(self, text: str) -> str:
-        """The text of a job, with the paths of its data replaced."""
-        return self._disk.paths.data(text)
+        """The text of a job, with the paths of its data and the addresses of its nodes replaced."""
+        return self._disk.local_text(self._disk.paths.data(text), self.spec.private_ip)
 
     @property
     def mounts(self) -> Mounts:
@@ -284,7 +284,8 @@ class Box:
     def shell(self, command: str | None) -> Sequence[str]:
         """The argument list for a command line, or for an interactive shell."""
         if command:
-            return (self._bash, "-c", self._disk.paths.text(command))
+            text = self._disk.local_text(self._disk.paths.text(command), self.spec.private_ip)
+            return (self._bash, "-c", text)
         return (self._bash, "--noprofile", "--rcfile", str(self._disk.folder / "bashrc"), "-i")
 
     def environment(self, user: str) -> Mapping[str, str]:

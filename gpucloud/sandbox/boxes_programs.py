@@ -396,7 +396,7 @@ def _wall(box: Playing, arguments: Sequence[str]) -> Result:
 
 
 def _own_paths(box: Playing, arguments: Sequence[str]) -> Result:
-    """Replaces the paths of a box's data in the script of a job."""
+    """Replaces the paths of a box's data, and its nodes' addresses, in the script of a job."""
     file = Path(arguments[0])
     file.write_text(box.job_text(file.read_text(encoding="utf-8")), encoding="utf-8")
     return 0, ""

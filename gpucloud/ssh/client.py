@@ -94,6 +94,11 @@ class Target:
         """The name of this node on ssh's command line, under which its host key is pinned."""
         return host_alias(self.box_id, self.node)
 
+    @property
+    def key_file(self) -> Path:
+        """The private key of the box."""
+        return self.keys / "id_ed25519"
+
 
 # --- connecting
 
@@ -315,7 +320,7 @@ def settings(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> dict[str, st
         "UpdateHostKeys": "no",
         "CheckHostIP": "no",
         "IdentitiesOnly": "yes",
-        "IdentityFile": _quoted(target.keys / "id_ed25519"),
+        "IdentityFile": _quoted(target.key_file),
         "IdentityAgent": "none",
         "PreferredAuthentications": "publickey",
         "BatchMode": "yes",

@@ -33,11 +33,17 @@ class Host(NamedTuple):
 
 def hosts_text(hosts: Iterable[Host]) -> str:
     """The hosts in the format of ``ssh_config(5)``: pinned host keys, one key, nothing forwarded."""
-    return "\n".join([_HEAD, *(_block(host) for host in hosts)])
+    return "\n".join([_HEAD, *(block(host) for host in hosts)])
 
 
-def _block(host: Host) -> str:
-    lines = [f"{name} {value}" for name, value in settings(host.target).items() if name not in _OWN]
+def client_settings(target: Target) -> dict[str, str]:
+    """The options of ssh that any client needs to reach a node as gpucloud does."""
+    return {name: value for name, value in settings(target).items() if name not in _OWN}
+
+
+def block(host: Host) -> str:
+    """One host in the format of ``ssh_config(5)``."""
+    lines = [f"{name} {value}" for name, value in client_settings(host.target).items()]
     return "".join([f"Host {' '.join(host.names)}\n", *(f"    {line}\n" for line in lines)])
 
 

@@ -49,6 +49,7 @@ ROWS: Mapping[str, Row] = {
     "ssh": Row(line=("ssh", "x"), box=True),
     "exec": Row(line=("exec", "x", "--", "true"), box=True),
     "ssh-config": Row(line=("ssh-config",), box=True),
+    "hosts": Row(line=("hosts", "x"), box=True),
     "forward": Row(line=("forward", "y", "8888")),  # with a box that is there, it goes on until a signal
     "sync": Row(line=("sync", "x:.gpucloud", "."), box=True),
     "logs": Row(line=("logs", "x"), box=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +16,17 @@ from gpucloud.journal.events import RunDetached, RunEnded, RunLost, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import Attempt, AttemptPlace, Failure, Loss, RunState, Work
+from gpucloud.journal.runs import (
+    Attempt,
+    AttemptPlace,
+    Failure,
+    Loss,
+    RunFacts,
+    RunState,
+    Work,
+    read_run_facts,
+    run_facts_text,
+)
 from gpucloud.journal.store import Journal
 from tests.builders import START
 
@@ -98,6 +109,14 @@ def test_who_has_lost_a_run_plans_no_box_for_it_and_writes_nothing_of_it(journal
         journal.held_run(paused)
     an_attempt(journal, taken)
     assert journal.run(paused.id).box == "b-1"
+
+
+def test_a_run_of_before_has_its_command_on_the_first_node_alone() -> None:
+    """Nothing said so: there was no other way. One that is under way at an update goes on there."""
+    data: dict[str, Any] = json.loads(run_facts_text(RunFacts(work=WORK)))
+    assert read_run_facts(data).work == WORK
+    del data["work"]["first_node_only"]
+    assert read_run_facts(data).work == replace(WORK, first_node_only=True)
 
 
 def test_a_run_whose_holder_lives_is_left_alone_unless_by_force(journal: Journal) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import PriceError
+from gpucloud.journal.facts import Node
 from gpucloud.journal.lifecycle import BoxState, EndedBy
 from gpucloud.journal.runs import Attempt, AttemptPlace, Loss, RunState, Work
+from gpucloud.resources import State
 from gpucloud.runs.rules import (
     DeadlinePassedError,
     FruitlessError,
@@ -20,6 +22,7 @@ from gpucloud.runs.rules import (
     after_loss,
     avoided,
     fate_of,
+    fate_of_nodes,
     hours_ahead,
     job_environment,
     spec_left,
@@ -259,3 +262,39 @@ def test_the_fate_of_an_attempt_follows_from_the_end_of_its_box(
         assert (found.ended.state is RunState.CANCELLED) == (fate == "cancelled"), sentence
     else:
         assert (found and found.loss) == fate, sentence
+
+
+RUNS = Node(instance_id="i", state=State.RUNNING)
+ENDED_ITSELF = Node(instance_id="i", state=State.GONE)
+TAKEN_BACK = Node(instance_id="i", state=State.GONE, taken_back=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first_only", "fate", "sentence"),
+    [
+        ((RUNS, RUNS), False, None, "all are there"),
+        (
+            (RUNS, TAKEN_BACK),
+            False,
+            "node 1 of box 'box-1' was interrupted by its cloud",
+            "one is lost: all are",
+        ),
+        ((RUNS, TAKEN_BACK), True, None, "the command is on the first one"),
+        ((TAKEN_BACK, RUNS), True, "node 0 of box 'box-1' was interrupted by its cloud", "which is lost"),
+        (
+            (ENDED_ITSELF, ENDED_ITSELF, RUNS),
+            False,
+            "nodes 0, 1 of box 'box-1' ended before",
+            "nobody took them",
+        ),
+    ],
+)
+def test_the_fate_of_an_attempt_follows_from_the_end_of_a_node_with_the_command(
+    nodes: tuple[Node, ...], first_only: bool, fate: str | None, sentence: str
+) -> None:
+    found = fate_of_nodes(a_box(nodes=nodes), Work(spec={}, command="x", first_node_only=first_only))
+    assert (found is None) == (fate is None), sentence
+    if found is not None and fate is not None:
+        words = found.message or (found.ended and found.ended.failure and found.ended.failure.message) or ""
+        assert words.startswith(fate), sentence
+        assert (found.loss is Loss.INTERRUPTION) == any(node.taken_back for node in nodes), sentence

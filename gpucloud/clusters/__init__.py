@@ -1,0 +1,1 @@
+"""Several nodes as one: who they are, and what programs that work on all of them are told."""

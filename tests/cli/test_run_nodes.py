@@ -1,0 +1,127 @@
+"""``run --nodes``: a command on all nodes of a box at the same time."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_tend import the_run
+from tests.shell import Shell
+from tests.waiting import until
+
+PAIR = ("run", "--gpu", "T4:4", "--cloud", "aws", "--nodes", "2")
+MEET = """
+import os, socket, sys, time
+rank, there = int(os.environ["NODE_RANK"]), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+print(rank, os.environ["NNODES"], os.environ["GPUS_PER_NODE"], os.environ["GPUCLOUD_RESTARTS"], flush=True)
+if rank == 0:
+    with socket.create_server(there) as server:
+        met, _ = server.accept()
+    print("heard", met.recv(100).decode(), flush=True)
+else:
+    met = socket.socket()
+    while met.connect_ex(there):
+        met.close(); time.sleep(0.05); met = socket.socket()
+    met.sendall(b"rank 1")
+"""
+"""Stands for torchrun: the first node listens where all are told that it does, and the other one finds it."""
+STAY = """
+if os.environ["GPUCLOUD_RESTARTS"] == "0":
+    met.settimeout(120)
+    met.recv(1)  # until the other node is gone
+    sys.exit(1)
+"""
+
+
+def meeting(cli: Shell, script: str) -> Sequence[str]:
+    """Options that bring the script to the nodes, with a port that nobody else here has."""
+    (cli.home / "src").mkdir()
+    (cli.home / "src" / "meet.py").write_text(script)
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return ("--sync", "src/", "--env", f"MASTER_PORT={probe.getsockname()[1]}")
+
+
+def test_the_nodes_of_a_run_meet_and_each_line_has_its_node(cli: Shell) -> None:
+    """Files go to all nodes, and come from the first."""
+    line = meeting(cli, MEET)
+    ran = cli(*PAIR, *line, "--fetch", "rank", "--", "sh", "-c", "echo $NODE_RANK >rank; python3 meet.py")
+    assert ran.code == 0, ran.err
+    assert sorted(ran.out.splitlines()) == ["[0] 0 2 4 0", "[0] heard rank 1", "[1] 1 2 4 0"]
+    assert (cli.home / "rank").read_text() == "0\n"
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_the_first_failure_is_that_of_the_run_and_ends_the_others(cli: Shell) -> None:
+    script = "trap 'echo asked; exit 9' TERM; [ $NODE_RANK = 0 ] || exit 5; sleep 600 & wait"
+    ran = cli(*PAIR, "--", "bash", "-c", script)
+    assert (ran.code, ran.out) == (5, "[0] asked\n"), ran.err
+    assert "failed on node 1 with exit code 5" in ran.err
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_signal_ends_all(cli: Shell) -> None:
+    process = cli.start(*PAIR, "--", "sh", "-c", "echo begun; sleep 600")
+    assert process.stdout is not None
+    assert {process.stdout.readline() for _ in range(2)} == {"[0] begun\n", "[1] begun\n"}
+    process.send_signal(signal.SIGINT)
+    assert cli.finish(process).code == 130
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_the_first_node_alone_is_one_node_and_its_output_is_unchanged(cli: Shell) -> None:
+    ran = cli(*PAIR, "--first-node-only", "--", "sh", "-c", "echo $NNODES; printf end; exit 4")
+    assert (ran.code, ran.out) == (4, "1\nend"), ran.err
+
+
+def test_a_node_that_is_taken_back_is_the_loss_of_the_run_not_a_failure_of_its_peer(cli: Shell) -> None:
+    """The command on the first node fails at once, as its peer is gone; it is begun anew on two new nodes."""
+    line = meeting(cli, MEET + STAY)
+    process = cli.start(*PAIR, *line, "--spot", "--restarts", "1", "--", "python3", "meet.py")
+    assert process.stdout is not None
+    begun = [process.stdout.readline() for _ in range(3)]
+    assert "[0] heard rank 1\n" in begun
+    cli.sandbox.interrupt(second_node(cli), notice_s=0)
+    out, err = process.communicate(timeout=240)
+    assert process.wait() == 0, err
+    assert "node 1 of box" in err
+    assert sorted(out.splitlines()) == ["[0] 0 2 4 1", "[0] heard rank 1", "[1] 1 2 4 1"]
+    assert len(cli.boxes("--all")) == 2
+    assert cli.sandbox.status()["billing"] == []
+
+
+def second_node(cli: Shell) -> str:
+    """The machine of node 1 of the only box."""
+    [box] = cli.boxes()
+    return str(box["nodes"][1]["instance_id"])
+
+
+@pytest.fixture
+def done(cli: Shell) -> Path:
+    """Where nodes of a detached run find that they are to end."""
+    return cli.home / "done"
+
+
+def test_a_detached_run_is_on_all_nodes_lost_with_one_and_ended_by_the_first_failure(
+    cli: Shell, done: Path
+) -> None:
+    script = (
+        'echo rank $NODE_RANK; [ $NODE_RANK = 0 ] || while :; do [ -e "$1" ] && exit 3; sleep 0.1; done; '
+    )
+    line = ("--spot", "--restarts", "1", "--run-id", "r", "--detach", "--")
+    begun = cli(*PAIR, *line, "sh", "-c", f"{script} sleep 600", "sh", str(done))
+    assert begun.code == 0, begun.err
+    assert cli("runs", "logs", "r", "--node", "1").out == "rank 1\n"
+    cli.sandbox.interrupt(second_node(cli), notice_s=0)
+    until(lambda: cli("tend").code == 0 and len(the_run(cli)["attempts"]) == 2, "the second attempt")
+    [lost, _] = the_run(cli)["attempts"]
+    assert (lost["loss"], "node 1 of box" in lost["message"]) == ("interruption", True)
+    done.touch()
+    until(lambda: cli("tend").code == 0 and the_run(cli)["state"] == "ended", "the command to end")
+    assert the_run(cli)["exit_code"] == 3
+    assert cli.sandbox.status()["billing"] == []

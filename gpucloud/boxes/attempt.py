@@ -76,6 +76,7 @@ class Terms:
         attended: whether the box ends with the process that launches it, as the only living one of its run
             (but for the one that it is to replace, and the others of that one's launch).
         expires_at: ``None`` only with ``--ttl none``.
+        until: when no further attempt is begun; ``None`` for the limit of one launch.
         volumes: those that may be used, held by this process.
         clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
     """
@@ -96,6 +97,7 @@ class Terms:
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None
+    until: datetime | None = None
     ttl_role: str | None = None
     box_identity: str | None = None
     attended: bool = False

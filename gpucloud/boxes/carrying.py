@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucloud.boxes.bring_up import hand_over
-from gpucloud.boxes.launch import abandon
+from gpucloud.boxes.launch import abandon, last_attempt
 from gpucloud.boxes.provision import Deal, Wanted, provision
 from gpucloud.boxes.snapshots import create_snapshot, wait_complete
 from gpucloud.boxes.volumes import create_volume
@@ -59,7 +59,7 @@ class Carriage:
         """Buys the first attempt that starts, and fills it; a failure leaves nothing behind.
 
         With volumes, one place after the other: they are made before the machine, and deleted if no attempt
-        starts there.
+        starts there. The limit for attempts is one for all places.
 
         Returns:
             The new box.
@@ -70,10 +70,13 @@ class Carriage:
         attempts = self.deal.plan.attempts
         tried: list[dict[str, Any]] = []
         failure: CloudError | None = None
+        until = last_attempt(self.context)
         with _copies(self.context, self.old) as copies:
             for machines in stops(attempts) if self.moves else [attempts]:
+                if self.context.clock() > until:
+                    break
                 try:
-                    return self._at(machines, copies)
+                    return self._at(replace(self.deal, until=until), machines, copies)
                 except CloudError as error:
                     failure = error
                     tried += error.attempts
@@ -83,7 +86,7 @@ class Carriage:
                     self.context.tell("create", f"{error.message}; trying the next place")
             raise failure or NoOfferError("no offer could be tried", hint="see them: gpucloud offers")
 
-    def _at(self, machines: Sequence[Candidate], copies: _Copies) -> Box:
+    def _at(self, deal: Deal, machines: Sequence[Candidate], copies: _Copies) -> Box:
         """The new box with its volumes, at one place."""
         context = self.context
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
@@ -95,7 +98,7 @@ class Carriage:
                 plan = move.beside(context, self.market, machines[0], snapshot)
                 volumes.append(create_volume(context, plan, attended=True))
                 made.enter_context(_ended_if_that_fails(context, volumes[-1]))
-            new = provision(context, self.market, self._deal_with(machines), self._wanted(), self.echo)
+            new = provision(context, self.market, self._for(deal, machines), self._wanted(), self.echo)
             made.enter_context(_ended_if_that_fails(context, new))
             self.fill(new)
             for volume in volumes:
@@ -108,11 +111,9 @@ class Carriage:
         volumes = tuple(f"{move.name}:{move.path}" for move in self.moves)
         return replace(self.wanted, spec=self.wanted.spec.replaced(volumes=volumes))
 
-    def _deal_with(self, machines: Sequence[Candidate]) -> Deal:
-        plan = self.deal.plan
-        return replace(
-            self.deal, plan=replace(plan, attempts=tuple(machines), spec=self._wanted().spec.document())
-        )
+    def _for(self, deal: Deal, machines: Sequence[Candidate]) -> Deal:
+        spec = self._wanted().spec.document()
+        return replace(deal, plan=replace(deal.plan, attempts=tuple(machines), spec=spec))
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpucloud.boxes.attempt import Terms, buy
@@ -170,7 +170,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
     context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
     tried = Tried()
     try:
-        return _first_that_starts(context, box, terms, candidates, tried)
+        return _first_that_starts(context, box, terms, candidates, tried, until=terms.until)
     except BaseException as error:
         abandon(context, box, error, tried.attempts)
         raise
@@ -229,14 +229,25 @@ def abandon(
             context.journal.release(box)
 
 
+def last_attempt(context: Context) -> datetime:
+    """When a launch that begins now begins no further attempt."""
+    return context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
+
+
 def _first_that_starts(
-    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], tried: Tried
+    context: Context,
+    box: Box,
+    terms: Terms,
+    candidates: Sequence[Candidate],
+    tried: Tried,
+    *,
+    until: datetime | None = None,
 ) -> Box:
-    end = context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
+    end = until or last_attempt(context)
     for candidate in candidates:
         if tried.skip(candidate):
             continue
-        if context.clock() > end:
+        if tried.attempts and context.clock() > end:
             break
         try:
             offer = confirmed(context, terms.prices, candidate)

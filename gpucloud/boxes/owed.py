@@ -61,9 +61,7 @@ def price_per_hour(box: Box, ref: Ref) -> Money | None:
         found, quantity = box.listed.get(DISK), Decimal(billed_gib) / HOURS_PER_MONTH
     else:
         return None
-    if found is None:
-        return None
-    return Money(amount=round(found.amount * quantity, 6), currency=found.currency)
+    return None if found is None else Money(amount=round(found.amount * quantity, 6), currency=found.currency)
 
 
 def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:

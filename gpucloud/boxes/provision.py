@@ -47,12 +47,14 @@ from gpucloud_templates.software import later
 class Deal:
     """A plan to buy, the end of its box (``None`` for never), and when a person agreed to both.
 
-    ``agreed_at`` is ``None`` if nobody was asked.
+    ``agreed_at`` is ``None`` if nobody was asked; ``until`` is when no further attempt is begun, ``None`` for
+    the limit of one launch.
     """
 
     plan: Plan
     end: datetime | None
     agreed_at: datetime | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +311,7 @@ class _Purchase:
             ports=spec.ports,
             tags=spec.tags,
             expires_at=self.deal.end,
+            until=self.deal.until,
             ttl_role=spec.ttl_role,
             box_identity=spec.box_identity,
             attended=self.wanted.attended,

@@ -82,6 +82,15 @@ def test_without_stock_anywhere_every_attempt_is_told_and_nothing_is_left(
     assert [box.state for box in b.context().journal.boxes(owner="u-tester", over=True)] == [BoxState.FAILED]
 
 
+def test_past_the_limit_for_attempts_no_further_one_is_begun(bench: Make, temperament: Temperament) -> None:
+    """A move gives all of its places one limit; in each that it begins, one machine is asked for."""
+    b = bench(default_stock=0)
+    with pytest.raises(CloudError) as caught:
+        launch(b.context(), b.terms(until=b.clock() - timedelta(seconds=1)), b.offers())
+    assert [attempt["zone"] for attempt in caught.value.attempts] == zones_worth_trying(temperament)[:1]
+    assert b.billed() == []
+
+
 @pytest.mark.parametrize(
     ("error_class", "exit_code", "attempts"),
     [

@@ -218,6 +218,8 @@ class RunAttemptDocument(TypedDict):
         message: the loss, in words.
         checkpoint: the number of the newest attempt that had a whole checkpoint in the bucket then.
         checkpoint_bytes: about how large that was; ``null`` if it is not known.
+        traffic: what it costs besides its box to restore the last checkpoint in its place, in words; ``null``
+            for nothing.
         cost_so_far: what the box has cost, by currency.
     """
 
@@ -234,6 +236,7 @@ class RunAttemptDocument(TypedDict):
     message: str | None
     checkpoint: str | None
     checkpoint_bytes: int | None
+    traffic: str | None
     cost_so_far: list[MoneyDocument]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +17,8 @@ from gpucloud.api.several import refuse_several
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import UsageError
+from gpucloud.journal.errors import JournalError
+from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
@@ -112,6 +115,8 @@ class Attempts:
             text = carried.text(self.client.catalog.market, (box.place.cloud, box.place.region))
             if text is not None:
                 self.context.tell("restart", text)
+                with suppress(JournalError):  # the box is bought: what follows ends it if need be
+                    self.context.journal.observe(box, Facts(traffic=text))
         return box
 
     def _spent_usd(self, run: Run, now: datetime) -> Decimal:

@@ -35,6 +35,7 @@ class RunAttempt:
         message: the loss, in words.
         checkpoint: the number of the newest attempt with a whole checkpoint in the bucket then.
         checkpoint_bytes: about how large that was.
+        traffic: what it costs besides its box to restore the last checkpoint in its place, in words.
         cost_so_far: what the box has cost, by currency.
     """
 
@@ -51,6 +52,7 @@ class RunAttempt:
     message: str | None
     checkpoint: str | None
     checkpoint_bytes: int | None
+    traffic: str | None
     cost_so_far: tuple[Money, ...]
 
     @classmethod
@@ -71,6 +73,7 @@ class RunAttempt:
             checkpoint=attempt.checkpoint,
             checkpoint_bytes=attempt.checkpoint_bytes,
             message=attempt.message,
+            traffic=box.traffic if box else None,
             cost_so_far=tuple(totals_of(charges(box, None, now, client.billing_of))) if box else (),
         )
 
@@ -90,6 +93,7 @@ class RunAttempt:
             "message": self.message,
             "checkpoint": self.checkpoint,
             "checkpoint_bytes": self.checkpoint_bytes,
+            "traffic": self.traffic,
             "cost_so_far": [money.document() for money in self.cost_so_far],
         }
 

@@ -174,6 +174,9 @@ def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
         "LOST BY": [each.loss and str(each.loss) for each in attempts],
     }
     show_table(app.output, columns, right=("SO FAR",), optional=("TYPE", "BEGUN"))
+    for each in attempts:
+        if each.traffic:
+            app.output.say(f"{each.box}: {each.traffic}")
     lost = [each for each in attempts if each.message]
     for each in lost:
         app.output.say(f"{each.box}: {each.message}")

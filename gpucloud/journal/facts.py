@@ -257,7 +257,8 @@ class Facts:
     the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
     ``checkpoints`` is the number under which the box of a run writes its checkpoints. ``replaces`` is the id
     of the box in whose place it was launched, because that one's hardware was faulty; ``successors`` are
-    those that were launched in its own place, whether or not they became ready.
+    those that were launched in its own place, whether or not they became ready. ``traffic`` is what the
+    checkpoint that it restores costs on its way, in words.
     """
 
     place: Place | None = None
@@ -285,6 +286,7 @@ class Facts:
     checkpoints: int | None = None
     replaces: str | None = None
     successors: tuple[str, ...] | None = None
+    traffic: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class Box:
     checkpoints: int | None = None
     replaces: str | None = None
     successors: tuple[str, ...] = ()
+    traffic: str | None = None
 
     @property
     def cloud(self) -> str:

@@ -121,7 +121,12 @@ def test_a_box_whose_files_cannot_be_copied_stays_and_is_not_replaced_for_ever(c
 
 
 def test_a_box_is_never_replaced_above_its_price_and_waits_where_there_is_no_machine(cli: Shell) -> None:
-    old = sick(cli, "--region", "us-east-1")
+    old = sick(cli, "--region", "us-east-1", "--max-price", "0.60")
+    cli.sandbox.price(factor="5")
+    dearer = cli("tend", "--json")
+    assert dearer.code == 7
+    assert "was not replaced: " in dearer.json["troubles"][0]["message"]
+    cli.sandbox.price(factor="1")
     cli.sandbox.stock(cloud="aws", zone="*", count=0)
     refused = cli("tend", "--json")
     assert refused.code == 5

@@ -172,7 +172,8 @@ def test_a_detached_run_goes_on_with_its_checkpoints_and_has_its_lease_from_whoe
     assert looked.json["runs"][0]["did"] == "restarted", looked.err
     said = "restart on aws us-west-2: reading the checkpoint (about 0.0 GiB) from s3://lab/team/r costs "
     assert said in " ".join(looked.err.split())
-    lost = the_run(cli)["attempts"][0]
+    lost, again = the_run(cli)["attempts"]
+    assert (lost["traffic"], said in again["traffic"]) == (None, True)
     assert (lost["checkpoint"], lost["checkpoint_bytes"]) == ("1", len("s3://lab/team/r\n"))
     [machine] = cli.billed()
     home = cli.endpoint.folder / "boxes" / str(machine["id"]) / "root/home/gpucloud"

@@ -61,7 +61,9 @@ class JobOptions(Options):
     fetch: Annotated[
         list[str] | None,
         typer.Option(
-            "--fetch", help="File to copy back at the end: PATH or PATH:LOCAL. Repeatable.", metavar="PATH"
+            "--fetch",
+            help="File to copy back at the end, from the first node: PATH or PATH:LOCAL. Repeatable.",
+            metavar="PATH",
         ),
     ] = None
     keep_on_failure: Annotated[
@@ -113,9 +115,9 @@ def run(
     """Launch a box for one command, and delete the box in every outcome.
 
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
-    the home folder, where --sync copies its files. With --detach, exits with 0 once it runs: prints an ID.
-    With --nodes it runs on every node, with MASTER_ADDR, NODE_RANK …; each line of output begins with [NODE].
-    The first failure ends the others. --fetch is from the first node.
+    the home folder, where --sync copies its files; with --nodes on every node, with NODE_RANK, MASTER_ADDR …
+    Each line of output then begins with its node, and the first failure ends the others. With --detach, exits
+    with 0 once the command runs, and prints the run's ID.
     """
     if command and len(command) == 1 and is_spec_file(command[0]):
         raise UsageError(

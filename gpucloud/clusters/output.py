@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from threading import Lock
 
+from gpucloud.ssh.client import LONGEST_LINE
+
 _END = re.compile(rb"\r?\n|\r(?!\Z)")
 """The end of a line; a progress bar has ``\\r``, which at the very end may be half of ``\\r\\n``."""
 
@@ -21,7 +23,7 @@ class Labelled:
     """
 
     def __init__(
-        self, node: int, write: Callable[[bytes], object], lock: Lock, *, longest: int = 65536
+        self, node: int, write: Callable[[bytes], object], lock: Lock, *, longest: int = LONGEST_LINE
     ) -> None:
         self._label = f"[{node}] ".encode()
         self._write = write

@@ -158,25 +158,37 @@ class _Following:
         return code
 
     def _failed(self, rank: int, code: int, running: Mapping[int, Call]) -> int:
-        """Ends the others, and returns the code, unless it failed because another node is gone."""
+        """Ends the others, and returns the code, unless it failed because another node is gone.
+
+        Raises:
+            BoxLostError: a node is gone; its connection may seem to be open for a minute.
+        """
         if len(self._nodes) > 1:
             self._context.tell("job", f"the command failed on node {rank} with exit code {code}")
-            self._stop(running)
-            try:
-                check_there(self._context, self._now(), self._nodes)
-            except CloudError as error:
-                self._context.tell("job", f"whether a node is gone is not known: {error.message}")
+            self._check_all_there()
+            if not self._stop(running):
+                self._check_all_there()
         return code
 
-    def _stop(self, running: Mapping[int, Call]) -> None:
-        """Ends the job where it still runs, and waits a moment for the rest of its output."""
+    def _check_all_there(self) -> None:
+        try:
+            check_there(self._context, self._now(), self._nodes)
+        except CloudError as error:
+            self._context.tell("job", f"whether a node is gone is not known: {error.message}")
+
+    def _stop(self, running: Mapping[int, Call]) -> bool:
+        """Ends the job where it still runs, and waits a moment for the rest of its output.
+
+        Returns:
+            Whether all of these nodes have answered.
+        """
         tasks = self._context.tasks
-        if running:
-            tasks.run_all([partial(stop, self._nodes[rank]) for rank in running], STOP_S)
-            tasks.until_done(running.values(), REST_S)
+        calls = tasks.run_all([partial(stop, self._nodes[rank]) for rank in running], STOP_S)
+        tasks.until_done(running.values(), REST_S)
         for rank in running:
             for stream in self._labelled[rank]:
                 stream.close()
+        return all(call.done and call.error is None for call in calls)
 
     def _now(self) -> Box:
         """The box as its cloud has it now."""

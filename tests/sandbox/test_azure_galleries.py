@@ -45,7 +45,7 @@ class Gallery:
     def __init__(self, azure: Azure, security: str = "TrustedLaunch", **changes: Any) -> None:
         self.azure, self.compute = azure, azure.compute
         self.disk = str(azure.launch(**changes).storage_profile.os_disk.managed_disk.id)
-        body = {"location": REGION, "properties": {}}
+        body: dict[str, Any] = {"location": REGION, "properties": {}}
         self.compute.galleries.begin_create_or_update(GROUP, "lab", body).result()
         self.define("box", definition(security=security))
 

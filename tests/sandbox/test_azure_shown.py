@@ -24,6 +24,7 @@ from tests.sandbox.azure_lab import (
     rule,
 )
 from tests.sandbox.running import TAGS
+from tests.sandbox.test_azure_galleries import SECURE, Gallery, version
 
 pytest_plugins = ["tests.sandbox.azure_fixtures"]
 
@@ -233,6 +234,18 @@ def of_machine(make: Callable[[Azure, str], Body]) -> Make:
     return made
 
 
+def of_an_image(azure: Azure) -> Body:
+    """A machine of an image in a gallery."""
+    lab = Gallery(azure, **SECURE)
+    image = lab.put(version(lab.disk)).result().id
+    return machine(azure.make_parts("walked"), storageProfile__imageReference={"id": image}, **SECURE)
+
+
+def described_gallery(azure: Azure) -> Body:
+    azure.make_group()
+    return {"location": REGION, "tags": TAGS, "properties": {"description": "images"}}
+
+
 def full_snapshot(azure: Azure) -> Body:
     body = copied(azure, osType="Linux", diskSizeGB=8, **OPEN)
     return {**body, "sku": {"name": "Standard_LRS"}}
@@ -243,7 +256,11 @@ def moved_snapshot(azure: Azure) -> Body:
 
 
 WALKS: dict[str, list[Make]] = {
-    "Microsoft.Compute/virtualMachines": [of_machine(each) for each in (usual, guarded, held, in_a_set)],
+    "Microsoft.Compute/virtualMachines": [
+        *(of_machine(each) for each in (usual, guarded, held, in_a_set)),
+        of_an_image,
+    ],
+    "Microsoft.Compute/galleries": [described_gallery],
     "Microsoft.Compute/disks": [premium, copied],
     "Microsoft.Compute/snapshots": [full_snapshot, moved_snapshot],
     "Microsoft.Compute/availabilitySets": [aligned],

@@ -85,7 +85,7 @@ def ssh_config(members: Members) -> str:
 def sky(members: Members) -> str:
     """A pool of SkyPilot, for ``~/.sky/ssh_node_pools.yaml`` and ``sky ssh up``.
 
-    It has no port, no proxy and no host key: SkyPilot does not check the keys of such hosts.
+    It has no port, no proxy and no host key. UNVERIFIED: SkyPilot does not check the keys of such hosts.
 
     Source: https://docs.skypilot.co/en/latest/reservations/existing-machines.html;
     ``sky/ssh_node_pools/utils.py`` takes ``ip``, ``user``, ``identity_file``.

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.connection import target_of
 from gpucloud.boxes.launch import abandon
 from gpucloud.journal.events import RunDetached, Seen
 from gpucloud.journal.facts import Facts
@@ -32,16 +32,27 @@ Fetch = tuple[tuple[str, str], ...]
 
 
 def first_node(context: Context, box: Box) -> Target:
-    """How to reach the node that has the files and checkpoints of a run."""
-    assert context.state is not None  # noqa: S101  (who works on runs has a state folder)
-    return targets(box, key_folder(context.state, box.id), context.proxy_command)[0]
+    """How to reach the node that has the files and checkpoints of a run.
+
+    Raises:
+        UsageError: it cannot be reached: it is gone, or has no address.
+    """
+    return _node(context, box, 0)
 
 
 def working_nodes(context: Context, box: Box, work: Work) -> list[Target]:
-    """How to reach the nodes on which the command of a run is."""
+    """How to reach the nodes on which the command of a run is.
+
+    Raises:
+        UsageError: one cannot be reached: it is gone, or has no address.
+    """
+    count = 1 if work.first_node_only else len(box.nodes)
+    return [_node(context, box, number) for number in range(count)]
+
+
+def _node(context: Context, box: Box, number: int) -> Target:
     assert context.state is not None  # noqa: S101  (who works on runs has a state folder)
-    nodes = targets(box, key_folder(context.state, box.id), context.proxy_command)
-    return nodes[:1] if work.first_node_only else nodes
+    return target_of(box, number, context.state, context.proxy_command)
 
 
 def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings | None) -> None:

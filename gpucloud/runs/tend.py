@@ -144,6 +144,7 @@ class Tender:
         """The end of the command, of the first node that failed if any has; ``None`` while it runs.
 
         Raises:
+            UsageError: a node has no address.
             ConnectionFailedError: a node does not answer.
         """
         lost = fate_of_nodes(box, run.work)

@@ -105,8 +105,9 @@ def test_what_changes_anything_says_why_it_may_be_repeated() -> None:
 
 
 def test_every_kind_that_is_found_can_be_read_and_deleted() -> None:
-    for kind in TYPES:
-        path = IN_GROUP if kind is ResourceKind.RESOURCE_GROUP else id_in(SUBSCRIPTION, "group", kind, "name")
+    for kind, type_ in TYPES.items():
+        name = "/".join(["name"] * type_.type.count("/"))
+        path = IN_GROUP if kind is ResourceKind.RESOURCE_GROUP else id_in(SUBSCRIPTION, "group", kind, name)
         for method in ("GET", "DELETE"):
             refuse_unlisted(method, f"{HOME}{path}?api-version=1", HOME)
 

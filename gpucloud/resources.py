@@ -479,8 +479,12 @@ def _wrong(name: str, value: str) -> ValueError:
 
 
 def short_id(resource_id: str) -> str:
-    """An id for people: the last word of one that is a path. Documents and errors give the whole."""
-    return resource_id.rsplit("/", maxsplit=1)[-1]
+    """An id for people: the last word of one that is a path. Documents and errors give the whole.
+
+    Of a version (``…/images/NAME/versions/1.0.0``) it is ``NAME/1.0.0``.
+    """
+    *parents, last = resource_id.split("/")
+    return f"{parents[-2]}/{last}" if parents[-1:] == ["versions"] else last
 
 
 def token_for(*, op: str, account: str, region: str, zone: str, attempt: int) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import BoxSpend, Charge, PerHour, Spend
     from gpucloud.costs.workload import Tokens, Workload
+    from gpucloud.elastic.cluster import Cluster, NodeClass
+    from gpucloud.elastic.rules import Action, Slot, SlotState
     from gpucloud.errors import (
         BoxLostError,
         CloudError,
@@ -87,6 +89,8 @@ _MODULES = {
     "gpucloud.costs.project_cost": "ProjectCost",
     "gpucloud.costs.spend": "BoxSpend Charge PerHour Spend",
     "gpucloud.costs.workload": "Tokens Workload",
+    "gpucloud.elastic.cluster": "Cluster NodeClass",
+    "gpucloud.elastic.rules": "Action Slot SlotState",
     "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
@@ -113,6 +117,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    "Action",
     "AttemptRefused",
     "AttemptStarted",
     "AuditRecord",
@@ -127,6 +132,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Checked",
     "Client",
     "CloudError",
+    "Cluster",
     "Commitments",
     "Comparison",
     "Completed",
@@ -150,6 +156,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Money",
     "NoOfferError",
     "Node",
+    "NodeClass",
     "NotCopiedError",
     "Noticed",
     "Offer",
@@ -180,6 +187,8 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "SetupFailedError",
     "SizeComparison",
     "Slice",
+    "Slot",
+    "SlotState",
     "Snapshot",
     "Spec",
     "SpecError",

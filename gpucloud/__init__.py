@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.client import Client
+    from gpucloud.api.fleet import Fleet
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Launched, Looked, Proposal, Ran, Recovered, Searched, Swept
     from gpucloud.api.runs import Run, RunAttempt
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.spend import BoxSpend, Charge, PerHour, Spend
     from gpucloud.costs.workload import Tokens, Workload
     from gpucloud.elastic.cluster import Cluster, NodeClass
+    from gpucloud.elastic.fleet import Reconciled
     from gpucloud.elastic.rules import Action, Slot, SlotState
     from gpucloud.errors import (
         BoxLostError,
@@ -76,6 +78,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "gpucloud.api.box": "Box Completed",
     "gpucloud.api.client": "Client",
+    "gpucloud.api.fleet": "Fleet",
     "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Launched Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.api.snapshot": "Snapshot",
@@ -90,6 +93,7 @@ _MODULES = {
     "gpucloud.costs.spend": "BoxSpend Charge PerHour Spend",
     "gpucloud.costs.workload": "Tokens Workload",
     "gpucloud.elastic.cluster": "Cluster NodeClass",
+    "gpucloud.elastic.fleet": "Reconciled",
     "gpucloud.elastic.rules": "Action Slot SlotState",
     "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
@@ -143,6 +147,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Equivalents",
     "ErrorClass",
     "Event",
+    "Fleet",
     "Gpu",
     "GpucloudError",
     "GuardReport",
@@ -178,6 +183,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ProjectCost",
     "Proposal",
     "Ran",
+    "Reconciled",
     "Recovered",
     "Refreshed",
     "Run",

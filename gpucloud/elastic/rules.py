@@ -5,6 +5,7 @@ The slots of a gang are the nodes of one box: they are launched together, or not
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -116,13 +117,12 @@ def reconcile(
     Raises:
         UsageError: the cluster has no such slot.
     """
-    boxes: dict[tuple[str, ...], Slot] = {}
-    known: set[str] = set()
+    boxes: dict[tuple[str, ...], list[Slot]] = defaultdict(list)
     for slot in seen:
-        boxes[slot.gang] = slot
-        known.add(slot.name)
+        boxes[slot.gang].append(slot)
+    known = {slot.name for slots in boxes.values() for slot in slots}
     rules = _Rules(cluster, wanted, backoffs, now)
-    found = [action for slot in boxes.values() for action in rules.of_box(slot)]
+    found = [action for slots in boxes.values() for action in rules.of_box(slots)]
     return found + [rules.launch((name,), cluster.class_of(name)) for name in wanted if name not in known]
 
 
@@ -133,24 +133,25 @@ class _Rules:
     backoffs: Mapping[str, Backoff]
     now: datetime
 
-    def of_box(self, slot: Slot) -> Iterator[Action]:
-        """What is to be done about the box of a slot; the other slots of its gang have the same."""
-        names = tuple(name for name in slot.gang if name in self.wanted)
+    def of_box(self, slots: Sequence[Slot]) -> Iterator[Action]:
+        """What is to be done about a box. Of a gang that is over, some slots may have other boxes now."""
+        slot, every = slots[0], tuple(each.name for each in slots)
+        names = tuple(name for name in every if name in self.wanted)
         match slot.state:
             case SlotState.ENDING:
-                yield Action(do=Do.NOTHING, slots=slot.gang, reason="its box is being deleted")
+                yield Action(do=Do.NOTHING, slots=every, reason="its box is being deleted")
             case SlotState.ENDED if not names and not slot.has_box:
                 return
             case _ if not names:
-                yield Action(do=Do.END, slots=slot.gang, reason="nobody wants it")
+                yield Action(do=Do.END, slots=every, reason="nobody wants it")
             case SlotState.LAUNCHING:
-                yield Action(do=Do.NOTHING, slots=slot.gang, reason="it is being launched")
+                yield Action(do=Do.NOTHING, slots=every, reason="it is being launched")
             case SlotState.WANTED | SlotState.WAITING:
                 yield self.launch(names, slot.node_class)
             case SlotState.READY:
-                yield from self._of_ready(slot, names)
+                yield self._of_ready(slot)
             case SlotState.LOST | SlotState.ENDED:
-                yield from self._of_lost(slot, names, slot.since, slot.reason or "")
+                yield from self._of_lost(slot, names)
 
     def launch(self, names: tuple[str, ...], node_class: str) -> Action:
         """The launch of slots, or the wait until their class may be launched again."""
@@ -159,19 +160,16 @@ class _Rules:
             return Action(do=Do.WAIT, slots=names, reason=backoff.reason, until=backoff.until)
         return Action(do=Do.LAUNCH, slots=names)
 
-    def _of_ready(self, slot: Slot, names: tuple[str, ...]) -> Iterator[Action]:
+    def _of_ready(self, slot: Slot) -> Action:
         if slot.expires_at is None or slot.expires_at - self.now >= self.cluster.lease / 2:
-            yield Action(do=Do.NOTHING, slots=slot.gang, reason="it is ready")
-        elif slot.expires_at > self.now:
-            yield Action(do=Do.RENEW, slots=slot.gang)
-        else:
-            yield from self._of_lost(slot, names, slot.expires_at, "its lease has passed")
+            return Action(do=Do.NOTHING, slots=slot.gang, reason="it is ready")
+        return Action(do=Do.RENEW, slots=slot.gang)
 
-    def _of_lost(self, slot: Slot, names: tuple[str, ...], since: datetime, reason: str) -> Iterator[Action]:
-        again = tuple(name for name in names if self.wanted[name] > since)
+    def _of_lost(self, slot: Slot, names: tuple[str, ...]) -> Iterator[Action]:
+        again = tuple(name for name in names if self.wanted[name] > slot.since)
         told = tuple(name for name in names if name not in again)
         if told:
-            yield Action(do=Do.LOST, slots=told, reason=reason)
+            yield Action(do=Do.LOST, slots=told, reason=slot.reason or "")
         if again:
             yield self.launch(again, slot.node_class)
 

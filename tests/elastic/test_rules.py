@@ -66,7 +66,6 @@ ROWS = [
     ("a gang as long as one slot is wanted", {TWO: START}, slots("ready", ONE, TWO, left=9), {}, "renew 1 2"),
     ("a box that nobody wants is ended", {}, slots("ready", ONE, left=29), {}, "end 1"),
     ("a gang that nobody wants, once", {}, slots("ready", ONE, TWO, left=59), {}, "end 1 2"),
-    ("past its lease it is lost", {ONE: at(-9)}, slots("ready", ONE, left=0), {}, "lost 1"),
     ("a lost slot is told, not relaunched", {ONE: EARLIER}, slots("lost", ONE), {}, "lost 1"),
     ("also by a wish of the same moment", {ONE: START}, slots("lost", ONE), {}, "lost 1"),
     ("a later wish launches it again", {ONE: LATER}, slots("lost", ONE), {}, "launch 1"),

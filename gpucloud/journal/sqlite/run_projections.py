@@ -13,7 +13,7 @@ from gpucloud.journal.runs import RUNS_OVER, RunFacts, RunState, read_run_facts,
 
 
 def begun(connection: sqlite3.Connection, run: str, at: str, event: events.RunBegun) -> None:
-    """Adds the run."""
+    """Adds the run; whatever an engine wants goes on without the process that wrote it down."""
     connection.execute(
         "INSERT INTO runs (id, run_id, owner, state, epoch, number, lease, created_at, expires_at, facts)"
         " VALUES (:id, :run_id, :owner, :state, 0, 0, :lease, :at, :expires_at, :facts)",
@@ -25,7 +25,7 @@ def begun(connection: sqlite3.Connection, run: str, at: str, event: events.RunBe
             "lease": json.dumps(plain(event.lease)),
             "at": at,
             "expires_at": plain(event.expires_at),
-            "facts": run_facts_text(RunFacts(work=event.work)),
+            "facts": run_facts_text(RunFacts(work=event.work, detached=event.work.slots is not None)),
         },
     )
 

@@ -1,4 +1,4 @@
-"""What a look after a large cluster costs, and whether many nodes come up in the round trips of few."""
+"""What is decided about a large cluster costs no time."""
 
 from __future__ import annotations
 

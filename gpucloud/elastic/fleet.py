@@ -23,7 +23,7 @@ from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
-from gpucloud.journal.lifecycle import OVER, new_id
+from gpucloud.journal.lifecycle import OVER, BoxState, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState, Slots, Work
 from gpucloud.runs.record import loss_of, with_loss
@@ -43,6 +43,10 @@ SETTLE_S = 60.0
 _NEVER_LOST = datetime.max.replace(tzinfo=UTC)
 _BUSY = frozenset({SlotState.LAUNCHING, SlotState.READY, SlotState.ENDING})
 _DUE = frozenset({SlotState.WANTED, SlotState.WAITING})
+_NEVER_UP = RunEnded(
+    state=RunState.CANCELLED,
+    failure=Failure(error_class="cancelled", message="it was given back before it was up"),
+)
 _TAKEN_OVER = (JournalError, RunTakenError, StaleWriterError, InterruptedBySignal)
 """The failures of a launch that say nothing of its class."""
 
@@ -97,13 +101,14 @@ class Keeper:
         for group in groups:
             if len({self.cluster.class_of(name) for name in group}) != 1:
                 raise UsageError(f"a gang is of one class: {', '.join(group)}")
-        view = self.view(context)
+        view = self.view(context) if groups else View()
         works = {
             new_id("run-", context.clock(), context.randomness(10)): self._work(group)
             for group in groups
             if self._is_new(context, view, group)
         }
-        context.journal.want(owner=context.owner, works=works, lease=context.lease())
+        if works:
+            context.journal.want(owner=context.owner, works=works, lease=context.lease())
 
     def up(self, context: Context, groups: Sequence[Group]) -> Reconciled:
         """Writes down what is wanted, and launches what is not there and does not have to wait.
@@ -113,7 +118,7 @@ class Keeper:
         """
         self.want(context, groups)
         settle_first(context)
-        view, names = self.view(context), [name for group in groups for name in group]
+        view, names = self.view(context), {name: None for group in groups for name in group}
         seen = [view.slots[name] for name in names if name in view.slots]
         wanted = dict.fromkeys(names, _NEVER_LOST)
         actions = reconcile(self.cluster, wanted, seen, view.backoffs, context.clock())
@@ -143,8 +148,7 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        ready = {slot.box for slot in self.view(context).slots.values() if slot.state is SlotState.READY}
-        troubles = refresh_all(context, context.journal.known({box for box in ready if box}))
+        troubles = refresh_all(context, self._boxes_up(context))
         troubles += settle(context, budget_s=SETTLE_S)
         view = self.view(context)
         actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
@@ -153,16 +157,13 @@ class Keeper:
         groups = _groups(actions, Do.LAUNCH)
         self.want(context, [*groups, *_groups(actions, Do.WAIT)])
         troubles += self._launch(context, groups)
+        if all(action.do in {Do.NOTHING, Do.LOST} for action in actions):
+            return Reconciled(slots=_shown(view), actions=tuple(actions), troubles=tuple(troubles))
         return self._result(context, None, actions, troubles)
 
     def seen(self, context: Context, names: Collection[str] | None = None) -> tuple[Slot, ...]:
         """The slots that are wanted, or still have a box, in order; no cloud is asked."""
-        slots = self.view(context).slots
-        return tuple(
-            slot
-            for name, slot in sorted(slots.items(), key=lambda each: _in_order(each[0]))
-            if (names is None or name in names) and (slot.state is not SlotState.ENDED or slot.has_box)
-        )
+        return _shown(self.view(context), names)
 
     # --- wishes
 
@@ -195,19 +196,22 @@ class Keeper:
         taken = context.take_run(wish, by_force=True)
         if taken is not None:
             was_up = slot.state in {SlotState.READY, SlotState.LOST, SlotState.ENDING}
-            failure = Failure(error_class="cancelled", message="it was given back before it was up")
-            ended = (
-                RunEnded(state=RunState.ENDED)
-                if was_up
-                else RunEnded(state=RunState.CANCELLED, failure=failure)
-            )
-            context.journal.write(taken, ended)
+            context.journal.write(taken, RunEnded(state=RunState.ENDED) if was_up else _NEVER_UP)
 
     # --- boxes
 
-    def _launch(self, context: Context, groups: Iterable[Group]) -> list[GpucloudError]:
+    def _boxes_up(self, context: Context) -> list[Box]:
+        """The boxes of the cluster that were up when somebody looked."""
+        beginning = f"{self.cluster.name}-"
+        return [
+            box
+            for box in context.journal.boxes(owner=context.owner)
+            if box.state is BoxState.READY and box.run_id == box.name and box.name.startswith(beginning)
+        ]
+
+    def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""
-        view = self.view(context)
+        view = self.view(context) if groups else View()
         calls: list[tuple[str, Callable[[Context], None]]] = []
         for group in groups:
             wish, slot = view.wishes.get(group[0]), view.slots.get(group[0])
@@ -289,7 +293,9 @@ class Keeper:
         return _in_threads(context, calls)
 
     def _renew_one(self, box: str, context: Context) -> None:
-        extend(context, context.journal.box(box), self.cluster.lease)
+        now = context.journal.box(box)
+        if context.may_take(now.lease):  # else another process renews or ends it
+            extend(context, now, self.cluster.lease)
 
     def _end(self, context: Context, view: View, names: Iterable[str], troubles: list[GpucloudError]) -> None:
         """Ends the wishes for slots first, so that nobody launches for them, then their boxes."""
@@ -308,6 +314,15 @@ class Keeper:
         troubles: Sequence[GpucloudError],
     ) -> Reconciled:
         return Reconciled(slots=self.seen(context, names), actions=tuple(actions), troubles=tuple(troubles))
+
+
+def _shown(view: View, names: Collection[str] | None = None) -> tuple[Slot, ...]:
+    """The slots of a view that are wanted or still have a box, or those of these names, in order."""
+    return tuple(
+        slot
+        for name, slot in sorted(view.slots.items(), key=lambda each: _in_order(each[0]))
+        if (names is None or name in names) and (slot.state is not SlotState.ENDED or slot.has_box)
+    )
 
 
 def _in_threads(

@@ -200,12 +200,12 @@ class Journal:
         return run
 
     def want(self, *, owner: str, works: Mapping[str, Work], lease: Lease) -> list[Run]:
-        """Writes down which slots an engine wants, all or nothing, and takes the leases of these runs.
+        """Writes down which slots an engine wants, all or nothing. Nobody holds these runs yet.
 
         Args:
             owner: whose slots they are.
             works: by the ids of the runs; each with its slots.
-            lease: that of this process.
+            lease: that of this process, for the record.
 
         Returns:
             The runs. A work with a slot that is wanted already is left out.
@@ -222,8 +222,7 @@ class Journal:
                     self._add(writer, id_, 0, event)
                     begun.append(writer.run(id_))
                     taken.update(names)
-        self._held.update({run.id: (run.epoch, lease) for run in begun})
-        return begun
+            return begun
 
     def recover_box(
         self,

@@ -125,10 +125,9 @@ def test_a_gang_is_one_box_and_what_its_cloud_took_back_is_told_before_it_is_bou
     assert (done(told), len(billed(endpoint))) == ([("lost", (TWO, ONE))], 1), "its job has ended"
     assert {each.reason for each in told.actions} == {"a node of its box: its cloud took it back"}
     assert done(fleet.reconcile(asked)) == [("lost", (TWO, ONE))], "until it is wanted again or no more"
-    assert done(fleet.reconcile(wished(ONE))) == [("launch", (ONE,))]
-    assert done(fleet.reconcile(wished(ONE))) == [("end", (TWO,))], "the other node of the old box"
-    assert (states(fleet.seen()), len(billed(endpoint))) == ({ONE: "ready"}, 1)
-    assert client.down(run_id=ONE).living == ()
+    assert done(fleet.reconcile(wished(TWO))) == [("launch", (TWO,))]
+    assert (states(fleet.seen()), len(billed(endpoint))) == ({TWO: "ready"}, 1), "the old box is gone"
+    assert client.down(run_id=TWO).living == ()
     told = fleet.reconcile(asked)
     assert (sorted(done(told)), billed(endpoint)) == ([("lost", (ONE,)), ("lost", (TWO,))], [])
     assert done(fleet.reconcile({})) == []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.client import Client
+    from gpucloud.api.fleet import Fleet
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Launched, Looked, Proposal, Ran, Recovered, Searched, Swept
     from gpucloud.api.runs import Run, RunAttempt
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import BoxSpend, Charge, PerHour, Spend
     from gpucloud.costs.workload import Tokens, Workload
+    from gpucloud.elastic.cluster import Cluster, NodeClass
+    from gpucloud.elastic.fleet import Reconciled
+    from gpucloud.elastic.rules import Action, Slot, SlotState
     from gpucloud.errors import (
         BoxLostError,
         CloudError,
@@ -74,6 +78,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "gpucloud.api.box": "Box Completed",
     "gpucloud.api.client": "Client",
+    "gpucloud.api.fleet": "Fleet",
     "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Launched Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.api.snapshot": "Snapshot",
@@ -87,6 +92,9 @@ _MODULES = {
     "gpucloud.costs.project_cost": "ProjectCost",
     "gpucloud.costs.spend": "BoxSpend Charge PerHour Spend",
     "gpucloud.costs.workload": "Tokens Workload",
+    "gpucloud.elastic.cluster": "Cluster NodeClass",
+    "gpucloud.elastic.fleet": "Reconciled",
+    "gpucloud.elastic.rules": "Action Slot SlotState",
     "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
     " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
@@ -113,6 +121,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    "Action",
     "AttemptRefused",
     "AttemptStarted",
     "AuditRecord",
@@ -127,6 +136,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Checked",
     "Client",
     "CloudError",
+    "Cluster",
     "Commitments",
     "Comparison",
     "Completed",
@@ -137,6 +147,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Equivalents",
     "ErrorClass",
     "Event",
+    "Fleet",
     "Gpu",
     "GpucloudError",
     "GuardReport",
@@ -150,6 +161,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Money",
     "NoOfferError",
     "Node",
+    "NodeClass",
     "NotCopiedError",
     "Noticed",
     "Offer",
@@ -171,6 +183,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "ProjectCost",
     "Proposal",
     "Ran",
+    "Reconciled",
     "Recovered",
     "Refreshed",
     "Run",
@@ -180,6 +193,8 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "SetupFailedError",
     "SizeComparison",
     "Slice",
+    "Slot",
+    "SlotState",
     "Snapshot",
     "Spec",
     "SpecError",

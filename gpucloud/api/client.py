@@ -23,6 +23,7 @@ from gpucloud.runtime.events import Sink, ignore
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
+    from gpucloud.api.fleet import Fleet
     from gpucloud.api.launching import Confirm
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.project_cost import ProjectCost
     from gpucloud.costs.spend import Spend
     from gpucloud.costs.workload import Workload
+    from gpucloud.elastic.cluster import Cluster
     from gpucloud.inventory.power import Start, Stop
     from gpucloud.inventory.sweep import Find
     from gpucloud.journal.records import Box as JournalBox
@@ -768,6 +770,22 @@ class Client:
 
         with self._session.operation() as context:
             return cancel_run(self, context, run_id, confirm)
+
+    # --- nodes of an engine
+
+    def fleet(self, cluster: Cluster | Path) -> Fleet:
+        """The boxes of a cluster, for an engine that has a queue of its own.
+
+        Args:
+            cluster: the cluster, or the file that it is in (``cluster.yaml``).
+
+        Raises:
+            UsageError: the file cannot be read, or is not valid; with file and line.
+        """
+        from gpucloud.api.fleet import Fleet
+        from gpucloud.elastic.cluster_file import load_cluster
+
+        return Fleet(load_cluster(cluster) if isinstance(cluster, Path) else cluster, self, self._session)
 
     # --- boxes
 

@@ -261,6 +261,8 @@ class RunRecordDocument(TypedDict):
         failure: why it ended otherwise.
         attempts: its boxes, oldest first.
         cost_so_far: what they have cost, by currency.
+        cluster: whose engine wants it; ``null`` for a command.
+        slots: those of the cluster that are its nodes.
     """
 
     run_id: str
@@ -280,3 +282,5 @@ class RunRecordDocument(TypedDict):
     failure: RunFailureDocument | None
     attempts: list[RunAttemptDocument]
     cost_so_far: list[MoneyDocument]
+    cluster: str | None
+    slots: list[str]

@@ -31,7 +31,8 @@ class RunAttempt:
         box_id: its id.
         at: when the attempt was begun.
         lost_at: when its loss was noticed.
-        loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` or ``launch``.
+        loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` or ``launch``; of a
+            slot of a cluster, also ``refused``: its launch failed otherwise.
         message: the loss, in words.
         checkpoint: the number of the newest attempt with a whole checkpoint in the bucket then.
         checkpoint_bytes: about how large that was.
@@ -118,6 +119,8 @@ class Run:
         failure: why it ended otherwise.
         attempts: its boxes, oldest first.
         cost_so_far: what they have cost, by currency.
+        cluster: the cluster whose engine wants it, and runs its own commands there; ``None`` for a command.
+        slots: the slots of that cluster, which are the nodes of its box.
     """
 
     run_id: str
@@ -137,6 +140,8 @@ class Run:
     failure: Failure | None
     attempts: tuple[RunAttempt, ...]
     cost_so_far: tuple[Money, ...]
+    cluster: str | None = None
+    slots: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, run: JournalRun, client: Client, now: datetime) -> Run:
@@ -164,6 +169,8 @@ class Run:
                 RunAttempt.read(each, boxes.get(each.box or ""), client, now) for each in run.attempts
             ),
             cost_so_far=tuple(totals_of(spent)),
+            cluster=run.work.slots.cluster if run.work.slots else None,
+            slots=run.work.slots.names if run.work.slots else (),
         )
 
     def document(self) -> RunRecordDocument:
@@ -187,6 +194,8 @@ class Run:
             "failure": {"class": failure.error_class, "message": failure.message} if failure else None,
             "attempts": [each.document() for each in self.attempts],
             "cost_so_far": [money.document() for money in self.cost_so_far],
+            "cluster": self.cluster,
+            "slots": list(self.slots),
         }
 
 

@@ -68,7 +68,7 @@ def show(app: App, run: RunName) -> None:
         "run": found.run_id,
         "state": _state(found).text,
         "command": _command(found),
-        "restarts": f"{found.restarts} of at most {found.most_restarts}",
+        "restarts": None if found.cluster else f"{found.restarts} of at most {found.most_restarts}",
         "restart_at": rfc3339(found.restart_at) if found.restart_at else None,
         "created_at": rfc3339(found.created_at),
         "expires_at": rfc3339(found.expires_at) if found.expires_at else None,
@@ -134,13 +134,17 @@ def _row(run: Run, now: datetime) -> Sequence[object]:
     return (
         run.run_id,
         _state(run),
-        f"{run.restarts}/{run.most_restarts}",
+        str(run.restarts) if run.cluster else f"{run.restarts}/{run.most_restarts}",
         run.attempts[-1].box if run.attempts and not over else None,
         _money(run.cost_so_far),
         duration_text(now - run.created_at),
-        None if over else duration_text(run.expires_at - now) if run.expires_at else "no end",
+        None if over else duration_text(run.expires_at - now) if run.expires_at else _no_end(run),
         _command(run),
     )
+
+
+def _no_end(run: Run) -> str:
+    return "while wanted" if run.cluster else "no end"
 
 
 def _state(run: Run) -> Cell:
@@ -153,6 +157,8 @@ def _state(run: Run) -> Cell:
 
 
 def _command(run: Run) -> str:
+    if run.cluster is not None:
+        return f"({counted(len(run.slots), 'node')} of cluster {run.cluster})"
     text = run.command if isinstance(run.command, str) else shlex.join(run.command)
     return text.splitlines()[0] if text else ""
 

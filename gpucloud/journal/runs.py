@@ -34,6 +34,7 @@ class Loss(StrEnum):
     CAPACITY = "capacity"  # no offer started
     REQUEST = "request"  # the command asked for a restart, by its exit code
     LAUNCH = "launch"  # the process that launched the box ended before the command began
+    REFUSED = "refused"  # the launch for a slot of a cluster failed otherwise: quota, price, credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """The slots of a cluster that an engine wants as the nodes of one box: it runs its own commands there.
+
+    Attributes:
+        cluster: the name of the cluster.
+        node_class: the name of their class.
+        names: their names by rank; the first one is the run's id and the box's name.
+    """
+
+    cluster: str
+    node_class: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What a run is to do.
 
@@ -85,6 +101,8 @@ class Work:
         fetch: what to copy back at its end: (path on the box, path on the machine that began it).
         accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
         first_node_only: whether its command is on the first node alone, not on all.
+        slots: what its boxes are for, if it is the wish of an engine: it has no command, and goes on until
+            the engine does not want it any more; ``None`` for a command.
     """
 
     spec: Data
@@ -95,6 +113,7 @@ class Work:
     fetch: tuple[tuple[str, str], ...] = ()
     accept_snapshot_price: bool = False
     first_node_only: bool = False
+    slots: Slots | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +170,20 @@ def read_run_facts(data: Data) -> RunFacts:
 def _read_work(data: Data) -> Work:
     command: Sequence[str] | str = data["command"]
     fetch: Sequence[Sequence[str]] = data["fetch"]
+    slots: Data | None = data.get("slots")  # older runs lack it
     values: dict[str, Any] = {
         "first_node_only": True,  # so it was where nothing is said
         **data,
         "command": command if isinstance(command, str) else tuple(command),
         "reasons": tuple(map(Loss, data["reasons"])),
         "fetch": tuple((source, destination) for source, destination in fetch),
+        "slots": None if slots is None else _read_slots(slots),
     }
     return Work(**values)
+
+
+def _read_slots(data: Data) -> Slots:
+    return Slots(cluster=data["cluster"], node_class=data["node_class"], names=tuple(data["names"]))
 
 
 def _read_attempt(data: Data) -> Attempt:

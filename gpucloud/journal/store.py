@@ -12,7 +12,7 @@ epoch under which the writer holds the box. All reading of events is :meth:`Jour
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -203,6 +203,31 @@ class Journal:
             run = writer.run(id)
         self._held[id] = (run.epoch, lease)
         return run
+
+    def want(self, *, owner: str, works: Mapping[str, Work], lease: Lease) -> list[Run]:
+        """Writes down which slots an engine wants, all or nothing. Nobody holds these runs yet.
+
+        Args:
+            owner: whose slots they are.
+            works: by the ids of the runs; each with its slots.
+            lease: that of this process, for the record.
+
+        Returns:
+            The runs. A work with a slot that is wanted already is left out.
+        """
+        with self._database.writing() as writer:
+            living = [run.work.slots for run in writer.runs(owner, over=False, since=None) if run.work.slots]
+            taken = {name for slots in living for name in slots.names}
+            begun: list[Run] = []
+            for id_, work in works.items():
+                assert work.slots is not None  # noqa: S101  (it is a wish)
+                names = work.slots.names
+                if taken.isdisjoint(names):
+                    event = RunBegun(run_id=names[0], owner=owner, expires_at=None, lease=lease, work=work)
+                    self._add(writer, id_, 0, event)
+                    begun.append(writer.run(id_))
+                    taken.update(names)
+            return begun
 
     def recover_box(
         self,
@@ -422,10 +447,10 @@ class Journal:
         with self._database.reading() as reader:
             return reader.run(id)
 
-    def runs(self, *, owner: str, over: bool = False) -> list[Run]:
-        """An owner's runs, oldest first; ``over`` adds those that are over."""
+    def runs(self, *, owner: str, over: bool = False, since: datetime | None = None) -> list[Run]:
+        """An owner's runs, oldest first; ``over`` adds those that are over, or that ended ``since`` then."""
         with self._database.reading() as reader:
-            return reader.runs(owner, over=over)
+            return reader.runs(owner, over=over, since=since)
 
     def runs_named(self, owner: str, run_id: str) -> list[Run]:
         """An owner's runs with this id, in whatever state, oldest first."""

@@ -58,7 +58,7 @@ def write_loss(
     Raises:
         StaleWriterError: the run was taken over.
     """
-    *before, lost = _with_loss(context, run, loss, message)
+    *before, lost = with_loss(context, run, loss, message)
     if newest is not None:
         lost = replace(lost, checkpoint=newest.attempt, checkpoint_bytes=newest.size_bytes)
     attempts = (*before, lost)
@@ -97,7 +97,7 @@ def failed(error: BaseException) -> RunEnded:
     )
 
 
-def _with_loss(context: Context, run: Run, loss: Loss, message: str) -> tuple[Attempt, ...]:
+def with_loss(context: Context, run: Run, loss: Loss, message: str) -> tuple[Attempt, ...]:
     """The attempts of a run, the one under way lost now; it has no box if none was planned for it."""
     now, text = context.clock(), redact(message)[:MOST_OF_MESSAGE]
     under_way = [each for each in run.attempts if each.loss is None]

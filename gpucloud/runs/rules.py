@@ -32,7 +32,7 @@ CAPACITY_PAUSE_S = 60
 """The shortest pause after no offer had started."""
 LEAST_AHEAD, LONGEST_AHEAD = timedelta(hours=1), timedelta(days=1)
 """The bounds of what the next box is expected to live, where nothing else says more."""
-EVERY_REASON = tuple(Loss)
+EVERY_REASON = tuple(loss for loss in Loss if loss is not Loss.REFUSED)
 _LOST_BOX = frozenset({Loss.INTERRUPTION, Loss.HARDWARE})
 
 

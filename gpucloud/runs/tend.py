@@ -102,6 +102,8 @@ class Tender:
             GpucloudError: a cloud or the box did not answer, or something is owed; the next look goes on.
         """
         context = self.context
+        if run.work.slots is not None:
+            return _left(run, f"the engine of cluster {run.work.slots.cluster} decides")
         if not context.may_take(run.lease):
             return _left(run, "another process works on it")
         finding = self._find(run)

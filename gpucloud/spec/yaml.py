@@ -39,12 +39,14 @@ class SpecFile:
 class Outline:
     """A file of named sections and lists of entries, each with fields, and the line of each key.
 
-    ``sections`` has the sections of each mapping of the file by name, ``entries`` the items of each list.
+    ``sections`` has the sections of each mapping of the file by name, ``entries`` the items of each list,
+    ``texts`` the single values.
     """
 
     source: str
     sections: dict[str, dict[str, SpecFile]] = field(default_factory=dict[str, dict[str, SpecFile]])
     entries: dict[str, list[SpecFile]] = field(default_factory=dict[str, list[SpecFile]])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
     lines: dict[str, int] = field(default_factory=dict[str, int])
 
 
@@ -58,7 +60,7 @@ def read_file(file: Path) -> SpecFile:
 
 
 def read_outline(file: Path) -> Outline:
-    """Reads a YAML file of sections and lists, with their fields as text.
+    """Reads a YAML file of sections, lists and single values, with all of them as text.
 
     Raises:
         UsageError: the file cannot be read, is too large, or has another structure.
@@ -136,13 +138,13 @@ class _Reader:
         return found
 
     def outline(self) -> Outline:
-        """Sections and lists of entries."""
+        """Sections, lists of entries, and single values."""
         found = Outline(source=self.source)
         event = self._next()
         if isinstance(event, yaml.StreamEndEvent) or self._is_empty(event):
             return found
         if not isinstance(event, yaml.MappingStartEvent):
-            raise self._error(event, "not a mapping of sections and lists")
+            raise self._error(event, "not a mapping of sections, lists and values")
         for key, event in self._entries():
             found.lines[key.value] = key.start_mark.line + 1
             match event:
@@ -153,7 +155,8 @@ class _Reader:
                 case yaml.SequenceStartEvent():
                     found.entries[key.value] = list(self._items())
                 case _:
-                    raise self._error(event, f"{key.value} must have sections or a list of entries")
+                    if not self._is_empty(event):
+                        found.texts[key.value] = event.value
         self._end()
         return found
 

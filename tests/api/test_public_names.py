@@ -35,6 +35,7 @@ ERRORS = (
     "GpucloudError UsageError SpecError NoOfferError PriceError CloudError OutcomeUnknownError OwedError"
     " SetupFailedError BoxLostError ConnectionFailedError NotCopiedError InterruptedBySignal ErrorClass"
 )
+FLEET = "Fleet Reconciled Cluster NodeClass Slot SlotState Action"
 HEAVY = {"pydantic", "rich", "typer", "boto3", "botocore", "azure", "alibabacloud_tea_openapi", "sqlite3"}
 WITHOUT_SDKS = """
 import sys
@@ -58,7 +59,7 @@ def output_of(code: str, **environment: str) -> str:
 
 def test_these_are_the_public_names() -> None:
     """A name that goes, or comes, is a decision: CHANGELOG.md tells it."""
-    assert set(gpucloud.__all__) == set(" ".join((CALLS, BEFORE, AFTER, EVENTS, ERRORS)).split())
+    assert set(gpucloud.__all__) == set(" ".join((CALLS, BEFORE, AFTER, EVENTS, ERRORS, FLEET)).split())
     assert list(gpucloud.__all__) == sorted(gpucloud.__all__)
 
 
@@ -70,7 +71,7 @@ def test_a_public_name_is_documented(name: str) -> None:
     assert not doc.startswith(f"{name}("), "dataclasses make this one up"
 
 
-@pytest.mark.parametrize("name", ["Client", "Prices", "Box"])
+@pytest.mark.parametrize("name", ["Client", "Prices", "Box", "Fleet"])
 def test_each_call_is_documented(name: str) -> None:
     found = getattr(gpucloud, name)
     public = {member: value for member, value in vars(found).items() if not member.startswith("_")}

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gpucloud.journal.runs import (
     Loss,
     RunFacts,
     RunState,
+    Slots,
     Work,
     read_run_facts,
     run_facts_text,
@@ -181,3 +183,70 @@ def test_a_journal_of_the_version_before_runs_gets_a_table_of_them(tmp_path: Pat
     journal = Journal.open(file, lambda: START)
     assert journal.box("b-1") == before
     assert a_run(journal).state is RunState.RUNNING
+
+
+def a_wish(*names: str) -> Work:
+    slots = Slots(cluster="lab", node_class="t4", names=names)
+    return Work(spec={"gpu": "T4"}, command="", slots=slots)
+
+
+def test_a_wish_for_slots_is_a_run_that_goes_on_without_its_process(journal: Journal) -> None:
+    [wish] = journal.want(owner="me", works={"run-1": a_wish("lab-t4-1", "lab-t4-2")}, lease=LEASE)
+    assert (wish.run_id, wish.detached, wish.work.slots) == (
+        "lab-t4-1",
+        True,
+        Slots(cluster="lab", node_class="t4", names=("lab-t4-1", "lab-t4-2")),
+    )
+    assert wish.lease is None, "whoever launches takes it"
+    before = journal.runs(owner="me")
+    journal.rebuild()
+    assert journal.runs(owner="me") == before
+
+
+def test_no_slot_is_wanted_twice_alone_or_in_a_gang(journal: Journal) -> None:
+    """Of two processes, one writes the wish; the other one finds it."""
+    first = {"run-1": a_wish("lab-t4-1", "lab-t4-2"), "run-2": a_wish("lab-t4-3")}
+    journal.want(owner="me", works=first, lease=LEASE)
+    second = {
+        "run-3": a_wish("lab-t4-2"),
+        "run-4": a_wish("lab-t4-4", "lab-t4-3"),
+        "run-5": a_wish("lab-t4-4"),
+    }
+    assert [wish.id for wish in journal.want(owner="me", works=second, lease=LEASE)] == ["run-5"]
+    assert [run.id for run in journal.runs(owner="me")] == ["run-1", "run-2", "run-5"]
+    journal.write(journal.run("run-1"), RunEnded(state=RunState.ENDED))
+    again = journal.want(owner="me", works={"run-6": a_wish("lab-t4-2")}, lease=LEASE)
+    assert [wish.id for wish in again] == ["run-6"]
+
+
+def test_the_runs_that_ended_lately_are_read_with_those_that_go_on(tmp_path: Path) -> None:
+    now = [START]
+    journal = Journal.open(tmp_path / "journal.db", lambda: now[0])
+    for hour in (0, 1, 2):
+        now[0] = START + timedelta(hours=hour)
+        [wish] = journal.want(owner="me", works={f"run-{hour}": a_wish("lab-t4-1")}, lease=LEASE)
+        if hour < 2:
+            journal.write(wish, RunEnded(state=RunState.ENDED))
+    found = journal.runs(owner="me", over=True, since=START + timedelta(minutes=30))
+    assert [run.id for run in found] == ["run-1", "run-2"]
+    assert len(journal.runs(owner="me", over=True)) == 3
+
+
+def test_a_run_of_an_older_journal_is_for_no_slots(tmp_path: Path) -> None:
+    """Its row and its event lack the field."""
+    file = tmp_path / "journal.db"
+    journal = Journal.open(file, lambda: START)
+    run = a_history(journal)
+    journal.release(run)
+    before = journal.runs(owner="me")
+    journal.close()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE runs SET facts = json_remove(facts, '$.work.slots')")
+        connection.execute(
+            "UPDATE events SET data = json_remove(data, '$.work.slots') WHERE type = 'run_begun'"
+        )
+        assert "slots" not in str(connection.execute("SELECT facts FROM runs").fetchall())
+    journal = Journal.open(file, lambda: START)
+    assert journal.runs(owner="me") == before
+    journal.rebuild()
+    assert journal.runs(owner="me") == before

@@ -106,9 +106,11 @@ class Reader:
             raise KeyError(id)
         return found[0]
 
-    def runs(self, owner: str, *, over: bool) -> list[Run]:
-        """An owner's runs, oldest first; ``over`` adds those that are over."""
-        return self._runs("owner = :owner" + ("" if over else f" AND {GOING_ON}"), {"owner": owner})
+    def runs(self, owner: str, *, over: bool, since: datetime | None) -> list[Run]:
+        """An owner's runs, oldest first; ``over`` adds those that are over, or that ended ``since`` then."""
+        going_on = f"({GOING_ON} OR ended_at >= :since)" if over and since else "1" if over else GOING_ON
+        values = {"owner": owner, "since": since and since.isoformat()}
+        return self._runs(f"owner = :owner AND {going_on}", values)
 
     def runs_named(self, owner: str, run_id: str) -> list[Run]:
         """An owner's runs with this id, in whatever state, oldest first."""

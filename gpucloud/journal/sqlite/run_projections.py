@@ -13,7 +13,8 @@ from gpucloud.journal.runs import RUNS_OVER, RunFacts, RunState, read_run_facts,
 
 
 def begun(connection: sqlite3.Connection, run: str, at: str, event: events.RunBegun) -> None:
-    """Adds the run."""
+    """Adds the run; what an engine wants goes on without the process that wrote it down, and is free."""
+    is_wish = event.work.slots is not None
     connection.execute(
         "INSERT INTO runs (id, run_id, owner, state, epoch, number, lease, created_at, expires_at, facts)"
         " VALUES (:id, :run_id, :owner, :state, 0, 0, :lease, :at, :expires_at, :facts)",
@@ -22,10 +23,10 @@ def begun(connection: sqlite3.Connection, run: str, at: str, event: events.RunBe
             "run_id": event.run_id,
             "owner": event.owner,
             "state": str(RunState.RUNNING),
-            "lease": json.dumps(plain(event.lease)),
+            "lease": None if is_wish else json.dumps(plain(event.lease)),
             "at": at,
             "expires_at": plain(event.expires_at),
-            "facts": run_facts_text(RunFacts(work=event.work)),
+            "facts": run_facts_text(RunFacts(work=event.work, detached=is_wish)),
         },
     )
 

@@ -1,0 +1,117 @@
+"""The boxes of a cluster for an engine that has a queue of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gpucloud.api.launching import Buyer
+from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.elastic.cluster import Cluster
+from gpucloud.elastic.fleet import Keeper, Reconciled
+from gpucloud.elastic.rules import Slot
+
+if TYPE_CHECKING:
+    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
+    from gpucloud.journal.records import Box, Run
+    from gpucloud.runtime.context import Context
+    from gpucloud.spec.model import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The boxes of a cluster, each a slot or, of a gang, several.
+
+    The engine decides how many nodes it wants; where each comes from, what it may cost and that it ends is
+    decided here. What is wanted is in the journal before anything is bought: any number of processes may
+    call, also at once, and one that dies leaves what the next call goes on with. A box lives for the lease of
+    the cluster unless that is renewed.
+    """
+
+    cluster: Cluster
+    _client: Client
+    _session: Session
+
+    def want(self, slots: Sequence[str], *, gang: bool = False) -> tuple[Slot, ...]:
+        """Writes down that slots are wanted, and returns at once: :meth:`up` or :meth:`reconcile` launches.
+
+        Args:
+            slots: the names of the slots.
+            gang: launches them as the nodes of one box, in this order, all or none.
+
+        Raises:
+            UsageError: the cluster has no such slot, or a part of the gang is up already.
+        """
+        with self._session.operation() as context:
+            self._keeper.want(context, _groups(slots, gang=gang))
+            return self._keeper.seen(context, slots)
+
+    def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
+        """Launches slots, several at a time; those that are up stay. Arguments and errors: :meth:`want`.
+
+        A slot of a class whose last launch failed is ``waiting`` or ``wanted``, with the reason: nothing of
+        the class is launched for 10 minutes, then 20, up to an hour, until a box of it comes up.
+        """
+        with self._session.operation() as context:
+            return self._keeper.up(context, _groups(slots, gang=gang))
+
+    def down(self, slots: Collection[str]) -> Reconciled:
+        """Deletes the boxes of slots, also those that another process launches; nothing is left of them.
+
+        A gang is deleted when all of its slots are given back.
+        """
+        with self._session.operation() as context:
+            return self._keeper.down(context, slots)
+
+    def renew(self, slots: Collection[str]) -> Reconciled:
+        """Gives the boxes of slots that are ready a whole lease from now, several at a time."""
+        with self._session.operation() as context:
+            return self._keeper.renew(context, slots)
+
+    def seen(self) -> tuple[Slot, ...]:
+        """The slots that are wanted or still have a box, from the journal: no cloud is asked."""
+        with self._session.operation() as context:
+            return self._keeper.seen(context)
+
+    def reconcile(self, wanted: Mapping[str, datetime]) -> Reconciled:
+        """Looks after all slots once: launches, renews and ends boxes, and says which are lost or wait.
+
+        Args:
+            wanted: every slot that the engine wants, each with when it asked for it. A slot that was lost is
+                launched again only if that was later.
+
+        Raises:
+            UsageError: the cluster has no such slot.
+        """
+        with self._session.operation() as context:
+            return self._keeper.reconcile(context, wanted)
+
+    @property
+    def _keeper(self) -> Keeper:
+        return Keeper(self.cluster, self._buy)
+
+    def _buy(self, context: Context, wish: Run, spec: Spec) -> Box:
+        """A box for a wish, which this process holds.
+
+        Raises:
+            GpucloudError: nothing started; nothing is left, unless the error says so.
+        """
+        refuse_impossible(spec)
+        wanted = Wanted(
+            spec=spec,
+            environment=environment_of(spec, self._session.profile.variables),
+            run_id=wish.run_id,
+            run=wish,
+        )
+        return Buyer(context, self._client.catalog, wanted).buy()
+
+
+def _groups(slots: Sequence[str], *, gang: bool) -> list[tuple[str, ...]]:
+    """The slots of each box."""
+    names = tuple(dict.fromkeys(slots))
+    if not gang:
+        return [(name,) for name in names]
+    return [names] if names else []

@@ -1,0 +1,1 @@
+"""Capacity for engines that have a queue of their own: nodes by name, from whichever cloud has them."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpucloud.api.session import Session
 from gpucloud.clouds.profile import Profile
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.kinds import Kind
 from gpucloud.runtime.events import Sink, ignore
 
@@ -721,14 +721,29 @@ class Client:
     def keep_tending(
         self, *, every: timedelta, environment: Mapping[str, str] | None = None
     ) -> Iterator[Tending]:
-        """Does :meth:`tend` again and again, with a pause after each look."""
+        """Does :meth:`tend` again and again, with a pause after each look.
+
+        A look that fails as a whole (the journal is locked) has that as its trouble; the next one goes on.
+
+        Raises:
+            GpucloudError: the first look failed as a whole.
+        """
+        from gpucloud.api.results import Tending
         from gpucloud.api.tending import tend
+        from gpucloud.runtime.isolation import isolated
 
         variables = self._session.profile.variables if environment is None else environment
+        with self._session.operation() as context:
+            done = tend(self, context, variables)
         while True:
+            yield done
             with self._session.operation() as context:
-                yield tend(self, context, variables)
                 context.tasks.pause(every.total_seconds())
+                troubles: list[GpucloudError] = []
+                with isolated(troubles, "this look"):
+                    done = tend(self, context, variables)
+                if troubles:
+                    done = Tending(runs=(), boxes=(), troubles=tuple(troubles))
 
     def new_run_id(self) -> str:
         """A new, unique run id."""

@@ -272,13 +272,30 @@ def _stop_in_its_launch(story: Story, tenders: Sequence[subprocess.Popen[str]]) 
     patience = time.monotonic() + PATIENCE_S
     while time.monotonic() < patience:
         if {each["id"] for each in story.shell.billed()} - {old["id"]}:
-            with closing(sqlite3.connect(story.shell.home / "state-sandbox" / "journal.db")) as journal:
+            with closing(sqlite3.connect(_journal(story))) as journal:
                 [(lease,)] = journal.execute("SELECT lease FROM runs").fetchall()
             asleep = first_child(places[json.loads(lease)["namespace"]].pid)
             os.kill(asleep, signal.SIGSTOP)
-            return asleep
+            if not _is_locked(story):
+                return asleep
+            os.kill(asleep, signal.SIGCONT)  # in the middle of a write it keeps all others from writing
         time.sleep(LOOK_S)
     raise AssertionError("nobody buys another box")
+
+
+def _is_locked(story: Story) -> bool:
+    """Whether a process is in the middle of a write to the journal."""
+    with closing(sqlite3.connect(_journal(story), timeout=1, isolation_level=None)) as journal:
+        try:
+            journal.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        journal.execute("ROLLBACK")
+        return False
+
+
+def _journal(story: Story) -> Path:
+    return story.shell.home / "state-sandbox" / "journal.db"
 
 
 def _tending(story: Story) -> subprocess.Popen[str]:

@@ -76,6 +76,7 @@ def own_handler() -> Any:
 
     def handler(number: int, frame: object) -> None: ...
 
+    gc.unfreeze()  # a command line before, in this process, froze what is freed meanwhile
     before = signal.signal(signal.SIGINT, handler)
     yield handler
     signal.signal(signal.SIGINT, before)

@@ -22,12 +22,8 @@ try:
 except (OSError, ValueError):  # none, or one that is damaged
     is_copy = False
 if is_copy:
-    mounts = ("LABEL=gpucloud-", "/var/lib/gpucloud/data/", "/scratch/.gpucloud-data/")
-    with suppress(OSError), open("/etc/fstab", encoding="utf-8") as table:
-        with open("/etc/fstab.gpucloud", "w", encoding="utf-8") as kept:
-            kept.writelines(line for line in table if not line.startswith(mounts))
-        shutil.copymode("/etc/fstab", "/etc/fstab.gpucloud")
-        os.replace("/etc/fstab.gpucloud", "/etc/fstab")
+    mounts = r"/^LABEL=gpucloud-\|gpucloud.data\//d"
+    subprocess.run(["sed", "-i", mounts, "/etc/fstab"], check=False)
     units = [f"gpucloud-{name}" for name in ("boot.service", "end.timer", "guard.service", "mig.service")]
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(["systemctl", "stop", *units], check=False, timeout=60)

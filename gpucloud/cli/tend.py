@@ -32,9 +32,8 @@ def tend(
     One look, then exit, for cron, a timer or a CI schedule; several at the same time do nothing twice. A run
     is restarted within its --restarts, deadline, --max-price and budget. A box of a launch with --on-sick
     replace whose guard reports faulty hardware is replaced elsewhere, with its files, within the same limits:
-    three times at most. Exit code: 8 if something may still
-    be billed, else that of the first thing that could not be done; the next look goes on with it. With
-    --every, until a signal.
+    three times at most. Exit code: 8 if something may still be billed, else that of the first thing that
+    could not be done; the next look goes on with it. With --every, until a signal.
     """
     pause = None if every is None else time("--every", every)
     if pause is not None and pause < LEAST:

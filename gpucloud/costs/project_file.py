@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar, overload
@@ -39,13 +39,13 @@ def load_project(file: Path) -> Project:
         UsageError: the file cannot be read, or is not valid; with file and line.
     """
     outline = read_outline(file)
-    known: dict[str, Container[str]] = {"parts": outline.sections, "transfers": outline.entries}
-    for name, line in outline.lines.items():
-        if name not in known:
-            raise _error(f"{file}:{line}: unknown key {shown(name)}{nearest(name, known)}")
-        if name not in known[name]:
-            form = "the parts by name" if name == "parts" else "a list of {from, to, size}"
-            raise _error(f"{file}:{line}: {name} must be {form}")
+    outline.check(
+        {
+            "parts": (outline.sections, "the parts by name"),
+            "transfers": (outline.entries, "a list of {from, to, size}"),
+        },
+        HINT,
+    )
     if not outline.sections.get("parts"):
         raise _error(f"{file}:1: parts are missing")
     parts = [_part(name, section) for name, section in outline.sections["parts"].items()]

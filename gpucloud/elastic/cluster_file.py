@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -35,18 +35,9 @@ def load_cluster(file: Path) -> Cluster:
         UsageError: the file cannot be read, or is not valid; with file and line.
     """
     outline = read_outline(file)
-    known: dict[str, Container[str]] = {
-        "cluster": outline.texts,
-        "classes": outline.sections,
-        "lease": outline.texts,
-        "idle": outline.texts,
-    }
-    for name, line in outline.lines.items():
-        if name not in known:
-            raise _error(f"{file}:{line}: unknown key {shown(name)}{nearest(name, known)}")
-        if name not in known[name]:
-            form = "the classes by name" if name == "classes" else "a single value"
-            raise _error(f"{file}:{line}: {name} must be {form}")
+    value = (outline.texts, "a single value")
+    classes_by_name = (outline.sections, "the classes by name")
+    outline.check({"cluster": value, "classes": classes_by_name, "lease": value, "idle": value}, HINT)
     for name in ("cluster", "classes"):
         if name not in outline.lines:
             raise _error(f"{file}:1: {name} is missing")

@@ -94,9 +94,8 @@ def step_for(lineage: Lineage, now: datetime) -> Leave | Look | End:
         return End(last.name)
     if last is not None and last.state not in OVER:
         return Leave(f"{last.name}, launched in its place, is {last.state}")
-    if (
-        last is not None and not last.attended
-    ):  # its user ended it: whether another one is wanted is not known
+    if last is not None and not last.attended:
+        # Its user ended it: whether another one is wanted is not known.
         return Leave(f"{last.name}, which has replaced it, has ended")
     return Look(but=_why_not(lineage, last, now))
 

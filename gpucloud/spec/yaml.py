@@ -6,7 +6,7 @@ a file and the flags follow the same rules, and ``on``, ``1_000`` and ``60:30`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 
 from gpucloud.errors import UsageError
-from gpucloud.spec.fields import shown
+from gpucloud.spec.fields import nearest, shown
 
 MAX_BYTES = 1 << 20
 HINT = "`gpucloud schema` prints the fields of a spec file"
@@ -48,6 +48,24 @@ class Outline:
     entries: dict[str, list[SpecFile]] = field(default_factory=dict[str, list[SpecFile]])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     lines: dict[str, int] = field(default_factory=dict[str, int])
+
+    def check(self, forms: Mapping[str, tuple[Container[str], str]], hint: str) -> None:
+        """Refuses keys that are unknown or have another form, with file and line.
+
+        Args:
+            forms: by key, one of ``sections``, ``entries`` and ``texts``, and what that is in words.
+            hint: the hint of the error.
+
+        Raises:
+            UsageError: a key is refused.
+        """
+        for name, line in self.lines.items():
+            where = f"{self.source}:{line}"
+            if name not in forms:
+                raise UsageError(f"{where}: unknown key {shown(name)}{nearest(name, forms)}", hint=hint)
+            found, form = forms[name]
+            if name not in found:
+                raise UsageError(f"{where}: {name} must be {form}", hint=hint)
 
 
 def read_file(file: Path) -> SpecFile:

@@ -231,3 +231,18 @@ def has(s3: Any, key: str) -> bool:
     """Whether the bucket has an object."""
     found = s3.list_objects_v2(Bucket="lab", Prefix=key).get("Contents", ())
     return key in {each["Key"] for each in found}
+
+
+def test_a_look_that_fails_as_a_whole_is_told_and_the_next_one_goes_on(cli: Shell) -> None:
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
+    tender = cli.start("tend", "--every", "5s", "--json")
+    assert tender.stdout is not None
+    looks = map(json.loads, tender.stdout)
+    assert next(looks)["troubles"] == []
+    with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db", isolation_level=None)) as journal:
+        journal.execute("UPDATE boxes SET state = 'unreadable ' || state")
+        until(lambda: next(looks)["troubles"], "a look that cannot read the journal")
+        journal.execute("UPDATE boxes SET state = replace(state, 'unreadable ', '')")
+    until(lambda: not next(looks)["troubles"], "a look that can")
+    tender.send_signal(signal.SIGTERM)
+    assert cli.finish(tender).code == 128 + signal.SIGTERM

@@ -39,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test fidelity foreign chaos torture interruptions demo bench docs lock clean
+.PHONY: help setup lint test fidelity engines foreign chaos torture interruptions demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -61,6 +61,9 @@ test: lint  ## all checks, then all tests
 
 fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
 	$(PYTEST) tests/fidelity --ignore tests/fidelity/foreign
+
+engines: setup  ## Slurm, Ray and the autoscaler's protocol, the real programs, on the sandbox: half an hour
+	$(PYTEST) tests/engines $(ENGINES_ARGS)
 
 foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cloud Custodian, SkyPilot, dstack: minutes
 	$(PYTEST) tests/fidelity/foreign

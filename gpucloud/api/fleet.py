@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpucloud.api.launching import Buyer
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.fleet import Keeper, Reconciled
+from gpucloud.elastic.fleet import Join, Keeper, Reconciled
 from gpucloud.elastic.rules import Slot
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Fleet:
     cluster: Cluster
     _client: Client
     _session: Session
+    _join: Join = field(default=lambda _context, _box, _slots: None)
 
     def want(self, slots: Sequence[str], *, gang: bool = False) -> tuple[Slot, ...]:
         """Writes down that slots are wanted, and returns at once: :meth:`up` or :meth:`reconcile` launches.
@@ -91,7 +92,7 @@ class Fleet:
 
     @property
     def _keeper(self) -> Keeper:
-        return Keeper(self.cluster, self._buy)
+        return Keeper(self.cluster, self._buy, self._join)
 
     def _buy(self, context: Context, wish: Run, spec: Spec) -> Box:
         """A box for a wish, which this process holds.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
+from gpucloud.boxes.launch import abandon
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import REMEMBERED, Action, Do, Slot, SlotState, reconcile
 from gpucloud.elastic.view import View, view_of
@@ -32,6 +33,8 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import forget
+from gpucloud.ssh.keys import key_folder
 
 AT_ONCE = 32
 """The number of boxes that are launched or renewed at the same time."""
@@ -53,6 +56,9 @@ _TAKEN_OVER = (JournalError, RunTakenError, StaleWriterError, InterruptedBySigna
 Group = tuple[str, ...]
 """The slots of one box."""
 
+Join = Callable[[Context, Box, Group], None]
+"""Makes the nodes of a box known to its engine; it may raise any :class:`GpucloudError`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
@@ -71,10 +77,18 @@ class Reconciled:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Keeps the boxes of a cluster. ``buy`` buys a box of a spec for a wish, and brings it up, both held."""
+    """Keeps the boxes of a cluster.
+
+    Attributes:
+        cluster: the cluster.
+        buy: buys a box of a spec for a wish, and brings it up, both held.
+        join: makes the nodes of a box known to the engine, by its slots in the order of the nodes. A box that
+            cannot join is of no use: it is deleted, and its class backs off.
+    """
 
     cluster: Cluster
     buy: Callable[[Context, Run, Spec], Box]
+    join: Join
 
     def view(self, context: Context) -> View:
         """The slots as the journal has them; no cloud is asked."""
@@ -267,6 +281,7 @@ class Keeper:
         """
         try:
             box = self.buy(context, context.journal.held_run(wish), self.cluster.spec_of(names))
+            self._join(context, box, names)
         except _TAKEN_OVER:
             raise
         except Exception as error:
@@ -275,6 +290,20 @@ class Keeper:
                 return
             raise
         context.journal.release(box)
+
+    def _join(self, context: Context, box: Box, names: Group) -> None:
+        """Makes the nodes of a box known to the engine; a box that cannot join is deleted.
+
+        Raises:
+            GpucloudError: it cannot; nothing is left, unless the error says so.
+        """
+        try:
+            self.join(context, box, names)
+        except BaseException as error:
+            abandon(context, box, error)
+            assert context.state is not None  # noqa: S101  (who buys has a state folder)
+            forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
+            raise
 
     def _write_failure(self, context: Context, wish: Run, error: Exception) -> None:
         """Writes down that a launch failed, and until when its class backs off."""

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud import Client, Cluster, NodeClass, Profile, Reconciled, Slot, Spec, UsageError
+from gpucloud import Client, Cluster, GpucloudError, NodeClass, Profile, Reconciled, Slot, Spec, UsageError
+from gpucloud.journal.records import Box
+from gpucloud.runtime.context import Context
 from gpucloud.sandbox.client import Endpoint
 from tests.api.conftest import profile_at
 from tests.chaos.truth import most_at_once
@@ -218,3 +221,23 @@ def test_when_the_controller_is_dead_every_box_ends_with_its_lease(
         told = fleet.reconcile(asked)
         assert sorted(done(told)) == sorted(("lost", (name,)) for name in slots)
         assert clouds.status()["billing"] == []
+
+
+def test_a_box_that_cannot_join_its_engine_is_deleted_and_its_class_waits(
+    profile: Profile, client: Client, endpoint: Endpoint
+) -> None:
+    """What joins is the box with the nodes of the slots, in their order; one that cannot leaves nothing."""
+    joined: list[tuple[int, tuple[str, ...]]] = []
+
+    def join(_: Context, box: Box, slots: tuple[str, ...]) -> None:
+        joined.append((len(box.nodes), slots))
+        if slots == (THREE,):
+            raise GpucloudError("slurmd does not start")
+
+    fleet = replace(client.fleet(lab()), _join=join)
+    assert states(fleet.up([ONE, TWO], gang=True)) == {ONE: "ready", TWO: "ready"}
+    assert states(fleet.up([THREE])) == {THREE: "waiting"}
+    assert joined == [(2, (ONE, TWO)), (1, (THREE,))]
+    assert fleet.seen()[2].reason == "slurmd does not start"
+    assert len(billed(endpoint)) == 2
+    assert len(list(Path(profile.variables["HOME"]).glob("**/keys/b-*"))) == 1

@@ -131,10 +131,14 @@ class Keeper:
             UsageError: as :meth:`want`.
         """
         self.want(context, groups)
+        return self.launch(context, list(dict.fromkeys(name for group in groups for name in group)))
+
+    def launch(self, context: Context, names: Collection[str]) -> Reconciled:
+        """Launches those of these slots that are wanted, and do not have to wait; nothing is wanted anew."""
         settle_first(context)
-        view, names = self.view(context), {name: None for group in groups for name in group}
-        seen = [view.slots[name] for name in names if name in view.slots]
-        wanted = dict.fromkeys(names, _NEVER_LOST)
+        view = self.view(context)
+        seen = [view.slots[name] for name in names if name in view.slots and view.is_wanted(name)]
+        wanted = dict.fromkeys((slot.name for slot in seen), _NEVER_LOST)
         actions = reconcile(self.cluster, wanted, seen, view.backoffs, context.clock())
         troubles = self._launch(context, _groups(actions, Do.LAUNCH))
         return self._result(context, names, actions, troubles)
@@ -145,6 +149,11 @@ class Keeper:
         known = [slot for name in names if (slot := view.slots.get(name)) is not None]
         self._end(context, view, [slot.name for slot in known if set(slot.gang) <= set(names)], troubles)
         return self._result(context, names, (), troubles)
+
+    def give_back(self, context: Context, names: Collection[str]) -> None:
+        """Ends the wishes for slots; no cloud is asked: the next look deletes their boxes."""
+        view = self.view(context)
+        self._give_up_all(context, view, [name for name in names if view.is_wanted(name)])
 
     def renew(self, context: Context, names: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now."""
@@ -162,8 +171,7 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        troubles = refresh_all(context, self._boxes_up(context))
-        troubles += settle(context, budget_s=SETTLE_S)
+        troubles = self._refresh(context)
         view = self.view(context)
         actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
@@ -173,6 +181,20 @@ class Keeper:
         troubles += self._launch(context, groups)
         if all(action.do in {Do.NOTHING, Do.LOST} for action in actions):
             return Reconciled(slots=_shown(view), actions=tuple(actions), troubles=tuple(troubles))
+        return self._result(context, None, actions, troubles)
+
+    def look(self, context: Context) -> Reconciled:
+        """Renews the boxes that are wanted by :meth:`want`, and ends the others.
+
+        It is for an engine that says what it wants by :meth:`want` and :meth:`give_back`, also during a look.
+        What is to be launched is only told, in the actions.
+        """
+        troubles = self._refresh(context)
+        view = self.view(context)
+        wanted = {name: wish.created_at for name, wish in view.wishes.items() if view.is_wanted(name)}
+        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        troubles += self._renew(context, view, _names(actions, Do.RENEW))
+        self._end(context, view, _names(actions, Do.END), troubles)
         return self._result(context, None, actions, troubles)
 
     def seen(self, context: Context, names: Collection[str] | None = None) -> tuple[Slot, ...]:
@@ -212,7 +234,20 @@ class Keeper:
             was_up = slot.state in {SlotState.READY, SlotState.LOST, SlotState.ENDING}
             context.journal.write(taken, RunEnded(state=RunState.ENDED) if was_up else _NEVER_UP)
 
+    def _give_up_all(self, context: Context, view: View, names: Iterable[str]) -> Collection[str]:
+        """Ends the wishes for slots that are not over; the ids of all of them."""
+        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
+        for wish, slot in wishes.values():
+            if wish.state not in RUNS_OVER:
+                self._give_up(context, wish, slot)
+        return wishes.keys()
+
     # --- boxes
+
+    def _refresh(self, context: Context) -> list[GpucloudError]:
+        """Asks the clouds for the boxes that were up, and settles what is owed."""
+        troubles = refresh_all(context, self._boxes_up(context))
+        return troubles + settle(context, budget_s=SETTLE_S)
 
     def _boxes_up(self, context: Context) -> list[Box]:
         """The boxes of the cluster that were up when somebody looked."""
@@ -328,10 +363,7 @@ class Keeper:
 
     def _end(self, context: Context, view: View, names: Iterable[str], troubles: list[GpucloudError]) -> None:
         """Ends the wishes for slots first, so that nobody launches for them, then their boxes."""
-        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
-        for wish, slot in wishes.values():
-            if wish.state not in RUNS_OVER:
-                self._give_up(context, wish, slot)
+        wishes = self._give_up_all(context, view, names)
         ids = {each.box for wish in wishes for each in context.journal.run(wish).attempts if each.box}
         end_all(context, [box for box in context.journal.known(ids) if box.state not in OVER], troubles)
 

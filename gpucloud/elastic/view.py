@@ -51,6 +51,10 @@ class View:
         found = {name: backoff_after(each, self.came_up[name]) for name, each in self.failures.items()}
         return {name: backoff for name, backoff in found.items() if backoff is not None}
 
+    def is_wanted(self, name: str) -> bool:
+        """Whether the newest wish for a slot is not over."""
+        return name in self.wishes and self.wishes[name].state not in RUNS_OVER
+
     def backoff_with(self, node_class: str, at: datetime, reason: str) -> Backoff:
         """The pause of a class after one more failure."""
         backoff = backoff_after([*self.failures[node_class], (at, reason)], self.came_up[node_class])

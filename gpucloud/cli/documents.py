@@ -285,6 +285,12 @@ class ForwardDocument(TypedDict):
     ports: list[PortDocument]
 
 
+class K8sServeDocument(TypedDict):
+    """Where cluster-autoscaler is answered from now on."""
+
+    address: str
+
+
 class HostDocument(TypedDict):
     """A node as a host of ssh."""
 
@@ -843,6 +849,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "forward": ForwardDocument,
     "hosts": HostsDocument,
     "images": ImagesDocument,
+    "k8s-serve": K8sServeDocument,
     "launch": LaunchDocument,
     "list": ListDocument,
     "logs": LogDocument | LogLineDocument,

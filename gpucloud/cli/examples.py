@@ -72,6 +72,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "runs cancel": ("runs cancel nightly", "runs cancel nightly --yes"),
     "runs logs": ("runs logs nightly", "runs logs nightly -f"),
     "tend": ("tend", "tend --every 60s"),
+    "k8s": (
+        "k8s serve --help",
+        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt",
+    ),
+    "k8s serve": (
+        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt",
+        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt --listen 0.0.0.0:8086",
+    ),
     "sweep": ("sweep --dry-run", "sweep --older-than 2h --yes"),
     "recover": ("recover", "recover --json"),
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),

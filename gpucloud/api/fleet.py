@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from gpucloud.api.launching import Buyer
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.fleet import Join, Keeper, Reconciled
-from gpucloud.elastic.rules import Slot
+from gpucloud.elastic.fleet import NO_LABELS, Join, Keeper, Reconciled
+from gpucloud.elastic.rules import Backoff, Slot
+from gpucloud.errors import GpucloudError
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
@@ -36,18 +37,21 @@ class Fleet:
     _session: Session
     _join: Join = field(default=lambda _context, _box, _slots: None)
 
-    def want(self, slots: Sequence[str], *, gang: bool = False) -> tuple[Slot, ...]:
+    def want(
+        self, slots: Sequence[str], *, gang: bool = False, labels: Mapping[str, str] = NO_LABELS
+    ) -> tuple[Slot, ...]:
         """Writes down that slots are wanted, and returns at once: :meth:`up` or :meth:`reconcile` launches.
 
         Args:
             slots: the names of the slots.
             gang: launches them as the nodes of one box, in this order, all or none.
+            labels: what the engine says of those that are wanted from now on, in its own words.
 
         Raises:
             UsageError: the cluster has no such slot, or a part of the gang is up already.
         """
         with self._session.operation() as context:
-            self._keeper.want(context, _groups(slots, gang=gang))
+            self._keeper.want(context, _groups(slots, gang=gang), labels)
             return self._keeper.seen(context, slots)
 
     def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
@@ -71,6 +75,27 @@ class Fleet:
         """Gives the boxes of slots that are ready a whole lease from now, several at a time."""
         with self._session.operation() as context:
             return self._keeper.renew(context, slots)
+
+    def label(self, wish: str, labels: Mapping[str, str]) -> None:
+        """Adds labels to the slots of a wish, unless that is over; a label that was there is replaced."""
+        self._session.journal.label(wish, labels)
+
+    def backoffs(self) -> dict[str, Backoff]:
+        """Until when nothing is launched of the classes whose launches failed, from the journal."""
+        with self._session.operation() as context:
+            now = context.clock()
+            return {
+                name: each for name, each in self._keeper.view(context).backoffs.items() if now < each.until
+            }
+
+    def rejoin(self, slots: Collection[str]) -> Sequence[GpucloudError]:
+        """Makes the nodes of slots that are ready known to an engine that has forgotten them.
+
+        Returns:
+            One error for each box that could not join; it stays.
+        """
+        with self._session.operation() as context:
+            return self._keeper.rejoin(context, slots)
 
     def seen(self) -> tuple[Slot, ...]:
         """The slots that are wanted or still have a box, from the journal: no cloud is asked."""

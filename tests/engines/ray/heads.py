@@ -1,0 +1,151 @@
+"""A real Ray head on this machine, whose nodes are boxes of the sandbox with a real Ray."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.shell import Shell
+from tests.waiting import until
+
+RAY = Path(__file__).parents[3] / ".venv-ray" / "bin"
+HOST = "127.0.0.2"
+"""The head's address: Ray replaces 127.0.0.1 by an address of the network."""
+TASK_S = 180
+
+_PROGRAM = base64.b64encode(f'#!/bin/sh\nexec {RAY / "ray"} "$@"\n'.encode()).decode()
+INSTALL = f"mkdir -p .local/bin; echo {_PROGRAM} | base64 -d >.local/bin/ray; chmod +x .local/bin/ray"
+"""The set-up of a box: this machine's Ray under the name that ``pip install --user`` gives it."""
+
+SETTINGS = {
+    "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+    "RAY_DISABLE_DOCKER_CPU_WARNING": "1",
+}
+LIGHT = (
+    "--num-cpus=0",
+    "--object-store-memory=80000000",
+    "--include-dashboard=false",
+    "--disable-usage-stats",
+)
+
+_TASKS = """
+import json, os, sys, ray
+ray.init(address=sys.argv[1], _node_ip_address=sys.argv[1].split(":")[0], log_to_driver=False)
+@ray.remote(num_gpus=1, num_cpus=0, scheduling_strategy="SPREAD")
+def work(seconds):
+    import time
+    time.sleep(seconds)
+    return ray.get_runtime_context().get_node_id(), os.environ["CUDA_VISIBLE_DEVICES"]
+print(json.dumps(ray.get([work.remote(float(sys.argv[3])) for _ in range(int(sys.argv[2]))])))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster of one class of T4 nodes, with the configuration that ``ray init`` printed for it."""
+
+    shell: Shell
+    head: str
+    folder: Path
+    config: Path
+
+    @contextmanager
+    def running(self) -> Generator[Head]:
+        """Its head, started as ``ray init`` says; it is killed at the end, if it was not before."""
+        asked = self.shell("ray", "init", "--json", "--head", self.head)
+        command: str = asked.json["head_command"]
+        environment, argv = _split(command)
+        with TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:  # paths of sockets must be short
+            log = Path(folder, "head.log")
+            with log.open("wb") as out:
+                process = subprocess.Popen(
+                    [str(RAY / argv[0]), *argv[1:], "--block", f"--temp-dir={folder}", *LIGHT],
+                    env={**self.environ, **environment},
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            head = Head(self, process, Path(folder))
+            try:
+                until(lambda: "Ray runtime started" in log.read_text(), "the head")
+                yield head
+            finally:
+                head.kill()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of Ray's programs."""
+        own = self.shell.environ
+        return {**own, **SETTINGS, "PATH": f"{RAY}{os.pathsep}{own['PATH']}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A running head."""
+
+    cluster: Cluster
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def work(self, tasks: int, *, seconds: float = 0.0) -> list[tuple[str, str]]:
+        """Runs tasks that want a GPU each: the node of each, and its GPU."""
+        argv = [str(RAY / "python"), "-c", _TASKS, self.cluster.head, str(tasks), str(seconds)]
+        done = subprocess.run(
+            argv, env=self.cluster.environ, capture_output=True, text=True, timeout=TASK_S, check=False
+        )
+        assert done.returncode == 0, f"{done.stderr}\n{self.log()}"
+        found: list[tuple[str, str]] = json.loads(done.stdout)
+        return found
+
+    def begin(self, tasks: int, *, seconds: float = 0.0) -> subprocess.Popen[bytes]:
+        """The same, without waiting."""
+        argv = [str(RAY / "python"), "-c", _TASKS, self.cluster.head, str(tasks), str(seconds)]
+        return subprocess.Popen(
+            argv, env=self.cluster.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def log(self) -> str:
+        """What the autoscaler wrote."""
+        files = sorted(self.folder.glob("session_2*/logs/monitor.*"))
+        return "\n".join(file.read_text(errors="replace") for file in files)
+
+    def kill(self) -> None:
+        """Kills it with all of its processes, which may do nothing about it."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def cluster(shell: Shell, *more: str, most: int = 3, **given: Any) -> Cluster:
+    """A cluster, and its file in the shell's home folder."""
+    node_class = {"gpu": "T4", "clouds": "aws", "max": most, "setup": INSTALL, **given}
+    content = {"cluster": "lab", "classes": {"t4": node_class}, "idle": "3s"}
+    (shell.home / "cluster.yaml").write_text(json.dumps(content))
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        head = f"{HOST}:{free.getsockname()[1]}"
+    printed = shell("ray", "init", "--head", head, *more)
+    assert printed.code == 0, printed.err
+    config = shell.home / "ray.yaml"
+    config.write_text(printed.out)
+    return Cluster(shell, head, shell.home, config)
+
+
+def _split(command: str) -> tuple[dict[str, str], Sequence[str]]:
+    """The variables at the beginning of a command line, and its words."""
+    words = command.split()
+    first = next(n for n, word in enumerate(words) if "=" not in word)
+    return dict(word.split("=", 1) for word in words[:first]), words[first:]

@@ -87,7 +87,7 @@ class RayNodes:
             UsageError: there is no such class.
         """
         with self._lock:
-            backoff = self._fleet.backoffs().get(node_class)
+            backoff = self._fleet.pauses().get(node_class)
             if backoff is not None:
                 raise _waits(node_class, backoff)
             request, seen = labels.get(REQUEST, ""), self._fleet.seen()

@@ -373,8 +373,9 @@ class Journal:
             self._write(writer, box, event)
 
     def release(self, box: Box | Run) -> None:
-        """Says that we hold it no more; where that cannot be written, the end of this process says it."""
-        self._held.pop(box.id, None)
+        """Says that we hold it no more, if we do; else the end of this process says it."""
+        if self._held.pop(box.id, None) is None:
+            return
         with suppress(JournalError, StaleWriterError):
             self.write(box, Released())
 

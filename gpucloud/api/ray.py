@@ -130,4 +130,14 @@ class NodeProvider(ray.autoscaler.node_provider.NodeProvider):
 
 def _head(address: str) -> Head:
     """The head on whose machine this process is."""
-    return Head(address=address, version=ray.__version__, session=GcsClient(address=address).cluster_id.hex())
+    session = GcsClient(address=address).cluster_id.hex()
+    return Head(address=address, version=ray.__version__, session=session, token=_token(os.environ))
+
+
+def _token(environment: Mapping[str, str]) -> str | None:
+    """The token of the cluster, from where Ray reads it; ``None`` if it has none."""
+    if environment.get("RAY_AUTH_MODE", "").lower() != "token":
+        return None
+    own = Path.home() / ".ray" / "auth_token"
+    file = Path(environment.get("RAY_AUTH_TOKEN_PATH") or own)
+    return environment.get("RAY_AUTH_TOKEN") or file.read_text(encoding="utf-8").strip()

@@ -19,7 +19,7 @@ from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.fleet import Reconciled
 from gpucloud.elastic.ray.joining import join
 from gpucloud.elastic.ray.nodes import REQUEST, free_slots, node_id, nodes_of, still_missing
-from gpucloud.elastic.ray.starting import Head
+from gpucloud.elastic.ray.starting import Head, drain_command
 from gpucloud.elastic.rules import Backoff, Slot, SlotState
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.records import Box
@@ -52,8 +52,8 @@ class RayNodes:
     """
 
     def __init__(self, client: Client, cluster: Cluster, head: Head | None) -> None:
-        self.cluster = cluster
-        self._fleet = replace(client.fleet(cluster), _join=self._join)
+        self.cluster = cluster if head is None else _with_drain(cluster, head)
+        self._fleet = replace(client.fleet(self.cluster), _join=self._join)
         self._head = head
         self._lock = threading.Lock()
         self._nodes: dict[str, Slot] = {}
@@ -179,6 +179,16 @@ class RayNodes:
         for name in slots:
             wish = context.journal.runs_named(context.owner, name)[-1]
             self._joined.add(node_id(name, wish.id))
+
+
+def _with_drain(cluster: Cluster, head: Head) -> Cluster:
+    """The cluster, each of whose boxes tells Ray before it ends, unless its class says something else."""
+    drain = drain_command(head.address)
+    classes = {
+        name: each if each.spec.checkpoint else replace(each, spec=each.spec.replaced(checkpoint=drain))
+        for name, each in cluster.classes.items()
+    }
+    return replace(cluster, classes=classes)
 
 
 def _begin(work: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ def join(head: Head, context: Context, box: Box, slots: tuple[str, ...]) -> None
     for target, name in zip(nodes, slots, strict=True):
         context.tell("ray", f"starting Ray on {name}")
         reach(context, box, target)
-        script = start_script(command, node_id(name, wish.id), wish.work.slots.node_class)
+        script = start_script(head, command, node_id(name, wish.id), wish.work.slots.node_class)
         context.tasks.run(partial(_start, head, target, script), START_S + 60.0)
 
 

@@ -6,7 +6,7 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpucloud.errors import UsageError
 
@@ -26,11 +26,13 @@ class Head:
         address: of its control service, ``HOST:PORT``.
         version: of its Ray.
         session: changes when the head is started anew: a node of an older session has to join again.
+        token: what every call to the cluster has to carry; ``None`` without ``RAY_AUTH_MODE=token``.
     """
 
     address: str
     version: str
     session: str
+    token: str | None = field(default=None, repr=False)
 
     @property
     def job(self) -> str:
@@ -59,6 +61,18 @@ def head_address(text: str) -> str:
     if port and not (re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536):
         raise UsageError(f"{port!r} is not a port", hint="such as 10.0.0.5:6379")
     return f"{host}:{port or PORT}"
+
+
+def drain_command(head: str) -> str:
+    """What a box runs before it ends: Ray gives its node no more work, and moves what it can.
+
+    ``ray drain-node`` needs the id of the node, which is among the arguments of its raylet, in the session of
+    the job; the variables of the job may hold the token.
+
+    Args:
+        head: the address of the head's control service.
+    """
+    return _DRAIN.format(path=PATH, head=head)
 
 
 def version_in(text: str) -> str | None:
@@ -103,13 +117,26 @@ def port_options(ports: tuple[int, ...]) -> list[str]:
     return [*own, f"--worker-port-list={','.join(map(str, ports[len(_PORTS) :]))}"]
 
 
-def start_script(command: list[str], node: str, node_class: str) -> str:
-    """The script of the job of a node: Ray knows the node by its id, and its class by its type."""
+def start_script(head: Head, command: list[str], node: str, node_class: str) -> str:
+    """The script of the job of a node: Ray knows the node by its id, and its class by its type.
+
+    It may hold the token: it is sent over ssh, into a file that the user of the node alone can read.
+    """
     told = {"RAY_CLOUD_INSTANCE_ID": node, "RAY_NODE_TYPE_NAME": node_class}
+    if head.token is not None:
+        told |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": head.token}
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in told.items()]
     return f"{PATH}{''.join(lines)}exec {shlex.join(command)}\n"
 
 
+_DRAIN = """{path}pid="$(cat .gpucloud/jobs/ray*/pid | tail -n 1)"
+while IFS= read -r -d '' each; do
+  case "$each" in RAY_*) export "${{each?}}";; esac
+done <"/proc/$pid/environ"
+node="$(ps -s "$pid" -o args= | tr ' ' '\\n' | sed -n 's/^--node_id=//p' | head -n 1)"
+exec ray drain-node --address={head} --node-id="$node" --reason=DRAIN_NODE_REASON_PREEMPTION \\
+  --reason-message="$GPUCLOUD_END_REASON" --deadline-remaining-seconds="$GPUCLOUD_SECONDS_LEFT"
+"""
 _OPTIONS = {
     "CPU": "num-cpus",
     "GPU": "num-gpus",

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ INSTALL = f"mkdir -p .local/bin; echo {_PROGRAM} | base64 -d >.local/bin/ray; ch
 
 SETTINGS = {
     "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": "9d3c1f5e7a604b2d8e1f3a5c7b9d0e2f4a6c8e0b1d3f5a7c9e2b4d6f8a0c1e3d",
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
     "RAY_DISABLE_DOCKER_CPU_WARNING": "1",
 }
@@ -39,15 +41,29 @@ LIGHT = (
     "--disable-usage-stats",
 )
 
-_TASKS = """
-import json, os, sys, ray
+_GANG = """
+import json, os, sys, time, ray
+from ray.util.placement_group import placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 ray.init(address=sys.argv[1], _node_ip_address=sys.argv[1].split(":")[0], log_to_driver=False)
-@ray.remote(num_gpus=1, num_cpus=0, scheduling_strategy="SPREAD")
+@ray.remote(num_gpus=1, num_cpus=0)
 def work(seconds):
-    import time
     time.sleep(seconds)
     return ray.get_runtime_context().get_node_id(), os.environ["CUDA_VISIBLE_DEVICES"]
-print(json.dumps(ray.get([work.remote(float(sys.argv[3])) for _ in range(int(sys.argv[2]))])))
+gang = placement_group([{"GPU": 1}] * int(sys.argv[2]), strategy="STRICT_SPREAD")
+ray.get(gang.ready())
+bundles = [
+    PlacementGroupSchedulingStrategy(gang, placement_group_bundle_index=n) for n in range(int(sys.argv[2]))
+]
+tasks = [work.options(scheduling_strategy=each).remote(float(sys.argv[3])) for each in bundles]
+print(json.dumps(ray.get(tasks)))
+"""
+_NODES = """
+import json, sys, yaml
+from ray.autoscaler._private.providers import _get_node_provider
+config = yaml.safe_load(open(sys.argv[1]))
+provider = _get_node_provider(config["provider"], config["cluster_name"])
+print(json.dumps({node: provider.node_tags(node) for node in provider.non_terminated_nodes({})}))
 """
 
 
@@ -85,6 +101,20 @@ class Cluster:
             finally:
                 head.kill()
 
+    def nodes(self) -> dict[str, dict[str, str]]:
+        """The nodes with their tags, as Ray asks for them in another process than the head's."""
+        found: dict[str, dict[str, str]] = json.loads(self.python(_NODES, str(self.config)))
+        return found
+
+    def python(self, code: str, *arguments: str) -> str:
+        """What a program says that uses Ray."""
+        argv = [str(RAY / "python"), "-c", code, *arguments]
+        done = subprocess.run(
+            argv, env=self.environ, capture_output=True, text=True, timeout=TASK_S, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     @property
     def environ(self) -> dict[str, str]:
         """The environment of Ray's programs."""
@@ -100,22 +130,24 @@ class Head:
     process: subprocess.Popen[bytes]
     folder: Path
 
-    def work(self, tasks: int, *, seconds: float = 0.0) -> list[tuple[str, str]]:
-        """Runs tasks that want a GPU each: the node of each, and its GPU."""
-        argv = [str(RAY / "python"), "-c", _TASKS, self.cluster.head, str(tasks), str(seconds)]
-        done = subprocess.run(
-            argv, env=self.cluster.environ, capture_output=True, text=True, timeout=TASK_S, check=False
+    def work(self, nodes: int) -> list[tuple[str, str]]:
+        """Runs tasks on so many nodes at once: the node of each, and its GPU."""
+        found: list[tuple[str, str]] = json.loads(
+            self.cluster.python(_GANG, self.cluster.head, str(nodes), "0")
         )
-        assert done.returncode == 0, f"{done.stderr}\n{self.log()}"
-        found: list[tuple[str, str]] = json.loads(done.stdout)
         return found
 
-    def begin(self, tasks: int, *, seconds: float = 0.0) -> subprocess.Popen[bytes]:
-        """The same, without waiting."""
-        argv = [str(RAY / "python"), "-c", _TASKS, self.cluster.head, str(tasks), str(seconds)]
-        return subprocess.Popen(
+    @contextmanager
+    def working(self, nodes: int) -> Generator[None]:
+        """While the body runs, tasks want so many nodes, or work there."""
+        argv = [str(RAY / "python"), "-c", _GANG, self.cluster.head, str(nodes), "600"]
+        with subprocess.Popen(
             argv, env=self.cluster.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        ) as process:
+            try:
+                yield
+            finally:
+                process.kill()
 
     def log(self) -> str:
         """What the autoscaler wrote."""
@@ -129,15 +161,17 @@ class Head:
             self.process.wait()
 
 
-def cluster(shell: Shell, *more: str, most: int = 3, **given: Any) -> Cluster:
-    """A cluster, and its file in the shell's home folder."""
-    node_class = {"gpu": "T4", "clouds": "aws", "max": most, "setup": INSTALL, **given}
-    content = {"cluster": "lab", "classes": {"t4": node_class}, "idle": "3s"}
-    (shell.home / "cluster.yaml").write_text(json.dumps(content))
+def cluster(shell: Shell, *, idle: str = "10m", **classes: Mapping[str, Any]) -> Cluster:
+    """A cluster of these classes, or of one of T4 nodes; its file is in the shell's home folder."""
+    given = {
+        name: {"gpu": "T4", "clouds": "aws", "max": 3, "setup": INSTALL, **each}
+        for name, each in (classes or {"t4": {}}).items()
+    }
+    (shell.home / "cluster.yaml").write_text(json.dumps({"cluster": "lab", "classes": given, "idle": idle}))
     with socket.socket() as free:
         free.bind((HOST, 0))
         head = f"{HOST}:{free.getsockname()[1]}"
-    printed = shell("ray", "init", "--head", head, *more)
+    printed = shell("ray", "init", "--head", head)
     assert printed.code == 0, printed.err
     config = shell.home / "ray.yaml"
     config.write_text(printed.out)

@@ -19,6 +19,8 @@ from gpucloud.ssh.keys import key_folder
 
 START_S = 120
 """How long Ray may take to start on a node."""
+STARTS = 3
+"""How often to start it: Ray gives up after 30 s where a head is busy, with many nodes that join at once."""
 
 _WAIT = f"""
 cd {FOLDER}/"$1"
@@ -47,7 +49,7 @@ def join(head: Head, context: Context, box: Box, slots: tuple[str, ...]) -> None
         context.tell("ray", f"starting Ray on {name}")
         reach(context, box, target)
         script = start_script(head, command, node_id(name, wish.id), wish.work.slots.node_class)
-        context.tasks.run(partial(_start, head, target, script), START_S + 60.0)
+        context.tasks.run(partial(_start, head, target, script), STARTS * (START_S + 60.0))
 
 
 def _start(head: Head, target: Target, script: str) -> None:
@@ -62,13 +64,17 @@ def _start(head: Head, target: Target, script: str) -> None:
     _check_version(head, target)
     for job in running:  # of a head that is gone
         stop(target, job)
-    start(target, f"{LOAD}\n{script}".encode(), head.job)
-    waited = run(target, ["bash", "-c", _WAIT, "bash", head.job], timeout_s=START_S + 30.0, only_end=True)
-    if waited.code:
-        raise GpucloudError(
-            f"Ray does not start on {target.alias}: {waited.out.decode(errors='replace').strip()}",
-            hint=f"the node must reach the head at {head.address}",
-        )
+    said = ""
+    for _ in range(STARTS):
+        start(target, f"{LOAD}\n{script}".encode(), head.job)
+        waited = run(target, ["bash", "-c", _WAIT, "bash", head.job], timeout_s=START_S + 30.0, only_end=True)
+        if not waited.code:
+            return
+        said = waited.out.decode(errors="replace").strip()
+    raise GpucloudError(
+        f"Ray does not start on {target.alias}: {said}",
+        hint=f"the node must reach the head at {head.address}, and the head the node",
+    )
 
 
 def _check_version(head: Head, target: Target) -> None:

@@ -21,7 +21,8 @@ from tests.waiting import until
 RAY = Path(__file__).parents[3] / ".venv-ray" / "bin"
 HOST = "127.0.0.2"
 """The head's address: Ray replaces 127.0.0.1 by an address of the network."""
-TASK_S = 180
+TASK_S = 300
+ONE_CLASS: Mapping[str, Mapping[str, Any]] = {"t4": {}}
 
 _PROGRAM = base64.b64encode(f'#!/bin/sh\nexec {RAY / "ray"} "$@"\n'.encode()).decode()
 INSTALL = f"mkdir -p .local/bin; echo {_PROGRAM} | base64 -d >.local/bin/ray; chmod +x .local/bin/ray"
@@ -58,6 +59,11 @@ bundles = [
 tasks = [work.options(scheduling_strategy=each).remote(float(sys.argv[3])) for each in bundles]
 print(json.dumps(ray.get(tasks)))
 """
+_FILE = """
+import functools, runpy, sys, ray  # without the address it would look for another one of this machine
+ray.init = functools.partial(ray.init, _node_ip_address=sys.argv[2])
+runpy.run_path(sys.argv[1])
+"""
 _NODES = """
 import json, sys, yaml
 from ray.autoscaler._private.providers import _get_node_provider
@@ -75,13 +81,13 @@ class Cluster:
     head: str
     folder: Path
     config: Path
+    start: str
+    """The command that starts the head."""
 
     @contextmanager
     def running(self) -> Generator[Head]:
         """Its head, started as ``ray init`` says; it is killed at the end, if it was not before."""
-        asked = self.shell("ray", "init", "--json", "--head", self.head)
-        command: str = asked.json["head_command"]
-        environment, argv = _split(command)
+        environment, argv = _split(self.start)
         with TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:  # paths of sockets must be short
             log = Path(folder, "head.log")
             with log.open("wb") as out:
@@ -106,11 +112,11 @@ class Cluster:
         found: dict[str, dict[str, str]] = json.loads(self.python(_NODES, str(self.config)))
         return found
 
-    def python(self, code: str, *arguments: str) -> str:
+    def python(self, code: str, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
         """What a program says that uses Ray."""
         argv = [str(RAY / "python"), "-c", code, *arguments]
         done = subprocess.run(
-            argv, env=self.environ, capture_output=True, text=True, timeout=TASK_S, check=False
+            argv, env=environment or self.environ, capture_output=True, text=True, timeout=TASK_S, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -137,6 +143,11 @@ class Head:
         )
         return found
 
+    def run(self, file: Path) -> list[str]:
+        """The lines that a program prints which finds the head by itself."""
+        environment = {**self.cluster.environ, "RAY_ADDRESS": self.cluster.head}
+        return self.cluster.python(_FILE, str(file), HOST, environment=environment).splitlines()
+
     @contextmanager
     def working(self, nodes: int) -> Generator[None]:
         """While the body runs, tasks want so many nodes, or work there."""
@@ -161,11 +172,13 @@ class Head:
             self.process.wait()
 
 
-def cluster(shell: Shell, *, idle: str = "10m", **classes: Mapping[str, Any]) -> Cluster:
-    """A cluster of these classes, or of one of T4 nodes; its file is in the shell's home folder."""
+def cluster(
+    shell: Shell, classes: Mapping[str, Mapping[str, Any]] = ONE_CLASS, *, idle: str = "10m"
+) -> Cluster:
+    """A cluster of these classes; its file is in the shell's home folder."""
     given = {
         name: {"gpu": "T4", "clouds": "aws", "max": 3, "setup": INSTALL, **each}
-        for name, each in (classes or {"t4": {}}).items()
+        for name, each in classes.items()
     }
     (shell.home / "cluster.yaml").write_text(json.dumps({"cluster": "lab", "classes": given, "idle": idle}))
     with socket.socket() as free:
@@ -175,7 +188,8 @@ def cluster(shell: Shell, *, idle: str = "10m", **classes: Mapping[str, Any]) ->
     assert printed.code == 0, printed.err
     config = shell.home / "ray.yaml"
     config.write_text(printed.out)
-    return Cluster(shell, head, shell.home, config)
+    start = next(line.strip() for line in printed.err.splitlines() if " ray start " in line)
+    return Cluster(shell, head, shell.home, config, start)
 
 
 def _split(command: str) -> tuple[dict[str, str], Sequence[str]]:

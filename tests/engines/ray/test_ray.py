@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.chaos.truth import most_at_once
 from tests.engines.ray.heads import INSTALL, cluster
+from tests.pages import ROOT
 from tests.shell import Shell, cli, endpoint, own_clouds
 from tests.waiting import until
 
 __all__ = ["cli", "endpoint", "own_clouds"]
+
+PAGE = "10.0.0.5"
+"""The address of the head in docs/ray.md."""
 
 
 def test_smoke_a_task_that_wants_a_gpu_gets_a_box_which_goes_when_it_is_idle(cli: Shell) -> None:
@@ -22,9 +28,15 @@ def test_smoke_a_task_that_wants_a_gpu_gets_a_box_which_goes_when_it_is_idle(cli
     assert cli.sandbox.status()["billing"] == []
 
 
-def test_a_gang_gets_three_boxes_at_once_and_all_go(cli: Shell) -> None:
-    with cluster(cli, idle="3s").running() as head:
-        assert len({node for node, _ in head.work(3)}) == 3
+def test_the_commands_of_the_page_launch_three_boxes_at_once_and_all_go(cli: Shell) -> None:
+    page = (ROOT / "docs" / "ray.md").read_text(encoding="utf-8")
+    init, start, work = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].splitlines()
+    lab = cluster(cli, idle="3s")
+    host, _, port = lab.head.partition(":")
+    assert init == f"gpucloud ray init --head {PAGE} >ray.yaml"
+    assert lab.start == start.replace(PAGE, host).replace("6379", port)
+    with lab.running() as head:
+        assert len(set(head.run(ROOT / work.removeprefix("python ")))) == 3
         assert head.log().count("Launching 3 nodes of type t4") == 1
         until(lambda: not cli.boxes(), "the end of the boxes")
     assert most_at_once(cli.sandbox.ledger()) == 3
@@ -50,8 +62,7 @@ def test_a_new_head_finds_the_nodes_and_tags_of_the_one_that_was_killed_and_work
 
 def test_when_the_head_is_dead_nothing_is_billed_one_lease_later(own_clouds: Shell) -> None:
     names = ("aws", "alibaba")
-    classes = {name: {"clouds": name, "max": 1} for name in names}
-    with cluster(own_clouds, **classes).running() as head:
+    with cluster(own_clouds, {name: {"clouds": name, "max": 1} for name in names}).running() as head:
         head.work(2)
         assert sorted(each["cloud"] for each in own_clouds.billed()) == sorted(names)
         head.kill()
@@ -70,7 +81,7 @@ def test_a_class_whose_launch_failed_is_not_asked_for_again_however_often_ray_as
     cli: Shell, stock: int | None, setup: str, said: str
 ) -> None:
     cli.sandbox.stock(count=stock)
-    with cluster(cli, t4={"setup": setup}).running() as head, head.working(1):
+    with cluster(cli, {"t4": {"setup": setup}}).running() as head, head.working(1):
         until(lambda: head.log().count("t4 is not launched until") > 1, "the refusal")
         cli.sandbox.calls(clear=True)
         refused = head.log().count("Failed to launch")
@@ -81,7 +92,7 @@ def test_a_class_whose_launch_failed_is_not_asked_for_again_however_often_ray_as
 
 
 def test_a_node_that_its_cloud_takes_back_is_drained_before(cli: Shell) -> None:
-    with cluster(cli, t4={"purchase": "spot"}).running() as head, head.working(1):
+    with cluster(cli, {"t4": {"purchase": "spot"}}).running() as head, head.working(1):
         [box] = until(lambda: [box for box in cli.boxes() if box["state"] == "ready"], "the box")
         until(lambda: "RAY_RUNNING (id=" in head.log().split("type=t4")[-1], "the node")
         cli.sandbox.interrupt(box["nodes"][0]["instance_id"], notice_s=100)

@@ -104,18 +104,19 @@ class Fleet:
         with self._session.operation() as context:
             return self._keeper.seen(context)
 
-    def reconcile(self, wanted: Mapping[str, datetime]) -> Reconciled:
+    def reconcile(self, wanted: Mapping[str, datetime], *, as_of: datetime | None = None) -> Reconciled:
         """Looks after all slots once: launches, renews and ends boxes, and says which are lost or wait.
 
         Args:
             wanted: every slot that the engine wants, each with when it asked for it. A slot that was lost is
                 launched again only if that was later.
+            as_of: when the engine said so; what another process has wanted since is left alone.
 
         Raises:
             UsageError: the cluster has no such slot.
         """
         with self._session.operation() as context:
-            return self._keeper.reconcile(context, wanted)
+            return self._keeper.reconcile(context, wanted, as_of)
 
     @property
     def _keeper(self) -> Keeper:

@@ -12,13 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from gpucloud.api.client import Client
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.fleet import Reconciled
 from gpucloud.elastic.ray.joining import join
-from gpucloud.elastic.ray.nodes import REQUEST, free_slots, node_id, nodes_of, still_missing
+from gpucloud.elastic.ray.nodes import REQUEST, free_slots, made_for, node_id, nodes_of
 from gpucloud.elastic.ray.starting import Head, drain_command
 from gpucloud.elastic.rules import Backoff, Slot, SlotState
 from gpucloud.errors import GpucloudError
@@ -80,33 +81,39 @@ class RayNodes:
     def create(self, node_class: str, count: int, labels: Mapping[str, str]) -> list[str]:
         """Writes down that nodes are wanted, and launches them in the background; returns their ids.
 
-        Fewer are wanted where a call for the same request has been heard before.
+        Ray splits one request into several calls, and repeats a call that it takes for lost: what the journal
+        has for the request, and this process has not asked for, was made by a call that is repeated now.
 
         Raises:
-            LaunchRefusedError: the class waits after a failed launch, or has too few free slots.
+            LaunchRefusedError: the class waits after a failed launch, or has too few free slots; those that
+                it has are launched.
             UsageError: there is no such class.
         """
+        if self._head is None:
+            raise LaunchRefusedError("no head", f"only the head of {self.cluster.name} launches its nodes")
         with self._lock:
             backoff = self._fleet.pauses().get(node_class)
             if backoff is not None:
                 raise _waits(node_class, backoff)
-            request, seen = labels.get(REQUEST, ""), self._fleet.seen()
-            every = self.cluster.slots(node_class)
-            of_class = [slot for slot in seen if slot.node_class == node_class]
-            missing = still_missing(self._asked[request] + count, of_class, request)
+            request, every = labels.get(REQUEST, ""), self.cluster.slots(node_class)
+            of_class = [slot for slot in self._fleet.seen() if slot.node_class == node_class]
+            made = made_for(request, of_class)
+            missing = max(self._asked[request] + count - made, 0)
             names = free_slots(every, of_class, missing)
-            if not names and missing > 0:
-                raise LaunchRefusedError("no free slot", f"all {len(every)} slots of {node_class} are taken")
             self._launching.update(names)
             try:
                 wanted = self._fleet.want(names, labels=labels)
             except BaseException:
                 self._launching.difference_update(names)
                 raise
-            self._asked[request] += count
+            if request:
+                self._asked[request] = made + len(names)
         wishes = {slot.name: slot.wish for slot in wanted}
-        _begin(partial(self._launch, wishes))
+        if wishes:
+            _begin(partial(self._launch, wishes))
         self.look()
+        if len(names) < missing:
+            raise LaunchRefusedError("no free slot", f"all {len(every)} slots of {node_class} are taken")
         return [node_id(name, wish) for name, wish in wishes.items()]
 
     def end(self, nodes: Collection[str]) -> None:
@@ -136,6 +143,7 @@ class RayNodes:
 
     def look_after(self) -> Reconciled:
         """One look: renews leases, ends what nobody wants, and has nodes join that an older head has left."""
+        as_of = datetime.now(UTC)
         nodes = nodes_of(self._fleet.seen(), self._given_back)
         old = [
             slot.name
@@ -150,11 +158,15 @@ class RayNodes:
             for slot in nodes.values()
             if slot.state is not SlotState.WANTED or slot.name in self._launching
         ]
-        return self._fleet.reconcile({slot.name: slot.since for slot in kept})
+        return self._fleet.reconcile({slot.name: slot.since for slot in kept}, as_of=as_of)
+
+    def is_heard(self, now: float) -> bool:
+        """Whether Ray still asks for its nodes, at a time of the monotonic clock. If not, leases run out."""
+        return now - self._heard_at < QUIET_S
 
     def _keep(self) -> None:
         while not self._over.is_set():
-            if time.monotonic() - self._heard_at < QUIET_S:
+            if self.is_heard(time.monotonic()):
                 _guarded(lambda: _tell(self.look_after()))
             self._over.wait(LOOK_S)
 

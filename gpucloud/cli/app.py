@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Function = Callable[..., int | None]
 
 HELP_ALL = "--help-all"
-BEFORE, BOXES, PROGRAM = "Before buying", "Boxes", "This program"
+BEFORE, BOXES, ENGINES, PROGRAM = "Before buying", "Boxes", "Nodes for engines", "This program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "runs": Entry("gpucloud.cli.runs:COMMANDS", "List, show and cancel runs; their output.", BOXES),
     "tend": Entry("gpucloud.cli.tend:tend", "Settle, restart lost runs, end what is overdue.", BOXES),
-    "ray": Entry("gpucloud.cli.ray:COMMANDS", "Capacity for a Ray cluster.", BOXES),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
+    "ray": Entry("gpucloud.cli.ray:COMMANDS", "Launch and end nodes as Ray wants.", ENGINES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),

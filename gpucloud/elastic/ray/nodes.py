@@ -33,6 +33,11 @@ def node_id(name: str, wish: str) -> str:
     return f"{name}.{wish}"
 
 
+def made_for(request: str, slots: Iterable[Slot]) -> int:
+    """How many of these slots are wanted for a request; none for a call without one."""
+    return sum(slot.labels.get(REQUEST) == request for slot in slots) if request else 0
+
+
 def nodes_of(slots: Iterable[Slot], given_back: Collection[str]) -> dict[str, Slot]:
     """The nodes that there are or will be, by id, without those that Ray has given back."""
     found = {node_id(slot.name, slot.wish): slot for slot in slots if slot.state in LIVING}
@@ -48,19 +53,3 @@ def free_slots(every: Sequence[str], taken: Iterable[Slot], count: int) -> list[
     """The first slots of a class that are neither wanted nor have a box, at most so many."""
     names = {slot.name for slot in taken}
     return [name for name in every if name not in names][:count]
-
-
-def still_missing(asked: int, made: Iterable[Slot], request: str) -> int:
-    """How many nodes a request still lacks.
-
-    Ray splits one request into several calls, and repeats a call that it takes for lost: what was written
-    down for the request counts, by whichever call.
-
-    Args:
-        asked: how many nodes all calls for the request asked for, this one included.
-        made: the slots of its class.
-        request: its id; without one, each call is for itself.
-    """
-    if not request:
-        return asked
-    return asked - sum(slot.labels.get(REQUEST) == request for slot in made)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
-from gpucloud.elastic.ray.nodes import REQUEST, free_slots, matches, nodes_of, still_missing
+from gpucloud.elastic.ray.nodes import REQUEST, free_slots, made_for, matches, nodes_of
 from gpucloud.elastic.rules import Slot, SlotState
 
 
@@ -49,19 +47,7 @@ def test_new_nodes_take_the_first_slots_that_nothing_is_left_in() -> None:
     assert free_slots(every, taken, 9) == ["lab-t4-2", "lab-t4-4"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "made", "missing"),
-    [
-        pytest.param(3, 0, 3, id="the first call"),
-        pytest.param(5 + 3, 5, 3, id="the second part of a request"),
-        pytest.param(3, 3, 0, id="a call that is repeated by another process"),
-        pytest.param(3, 1, 2, id="a call whose process died in it"),
-    ],
-)
-def test_what_is_written_down_for_a_request_is_not_made_again(asked: int, made: int, missing: int) -> None:
-    others = [slot(number, request="another") for number in (8, 9)]
-    assert still_missing(asked, [*others, *(slot(n) for n in range(made))], "r1") == missing
-
-
-def test_a_call_without_a_request_is_for_itself() -> None:
-    assert still_missing(2, [slot(1, request="")], "") == 2
+def test_what_is_wanted_for_a_request_is_told_from_what_is_wanted_for_others() -> None:
+    slots = [slot(1), slot(2), slot(3, request="r2"), slot(4, request="")]
+    assert (made_for("r1", slots), made_for("r2", slots), made_for("r3", slots)) == (2, 1, 0)
+    assert made_for("", slots) == 0, "a call without a request is for itself"

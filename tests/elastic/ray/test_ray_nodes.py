@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
+import time
 from base64 import b64encode
 from datetime import timedelta
 
 import pytest
 
 from gpucloud import Client, Cluster, NodeClass, Spec
-from gpucloud.api.ray_nodes import LaunchRefusedError, RayNodes
+from gpucloud.api.ray_nodes import QUIET_S, LaunchRefusedError, RayNodes
 from gpucloud.elastic.ray.nodes import REQUEST, RESOURCES
 from gpucloud.elastic.ray.starting import Head
 from gpucloud.sandbox.client import Endpoint
@@ -65,9 +66,10 @@ def test_nodes_are_there_at_once_outlive_their_head_and_go(client: Client, endpo
     assert second.look()[one].labels == {**asked("r1"), "ray-node-status": "up-to-date"}
     assert second.look_after().troubles == ()
     assert started(client, "lab-t4-1") == {"rayaaaa": False, "raybbbb": True}
-    [three] = second.create("t4", 1, asked("r2"))
     with pytest.raises(LaunchRefusedError, match="all 3 slots of t4 are taken"):
-        second.create("t4", 1, asked("r3"))
+        second.create("t4", 2, asked("r2"))
+    [three] = second.look().keys() - {one, two}
+    assert second.look()[three].labels[REQUEST] == "r2", "the one that there was room for"
 
     second.end([one, two, three, "lab-t4-9.run-unknown"])
     assert second.look() == {}
@@ -88,6 +90,16 @@ def test_a_failed_launch_leaves_no_node_and_the_class_waits_without_a_call(
             nodes.create("t4", 1, asked("r2"))
     assert refused.value.category == "waits"
     assert endpoint.client.calls() == []
+
+
+def test_only_a_head_that_ray_still_asks_launches_and_renews(client: Client) -> None:
+    nodes = RayNodes(client, lab(), None)
+    with pytest.raises(LaunchRefusedError, match="only the head of lab launches its nodes"):
+        nodes.create("t4", 1, asked("r1"))
+    nodes.look()
+    now = time.monotonic()
+    assert nodes.is_heard(now)
+    assert not nodes.is_heard(now + QUIET_S)
 
 
 def test_what_a_dead_head_wanted_and_had_not_launched_is_given_back(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
@@ -25,7 +25,7 @@ from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
-from gpucloud.journal.lifecycle import OVER, BoxState, new_id
+from gpucloud.journal.lifecycle import OVER, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState, Slots, Work
 from gpucloud.runs.record import loss_of, with_loss
@@ -41,6 +41,8 @@ AT_ONCE = 128
 """The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
+LOOK_EVERY = timedelta(minutes=2)
+"""How often the clouds are asked about boxes that are up: its engine notices that a node is gone."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
@@ -185,9 +187,12 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        troubles = refresh_all(context, self._boxes_up(context))
-        troubles += settle(context, budget_s=SETTLE_S)
+        before = context.journal.last()
         view = self.view(context)
+        troubles = refresh_all(context, self._boxes_to_look_at(context, view))
+        troubles += settle(context, budget_s=SETTLE_S)
+        if context.journal.last() != before:
+            view = self.view(context)
         actions = reconcile(
             self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
         )
@@ -240,14 +245,12 @@ class Keeper:
 
     # --- boxes
 
-    def _boxes_up(self, context: Context) -> list[Box]:
-        """The boxes of the cluster that were up when somebody looked."""
-        beginning = f"{self.cluster.name}-"
-        return [
-            box
-            for box in context.journal.boxes(owner=context.owner)
-            if box.state is BoxState.READY and box.run_id == box.name and box.name.startswith(beginning)
-        ]
+    def _boxes_to_look_at(self, context: Context, view: View) -> list[Box]:
+        """The boxes that were up when somebody looked, if that is a while ago for one of them."""
+        since = context.clock() - LOOK_EVERY
+        up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
+        boxes = [box for id_ in up if id_ and (box := view.boxes.get(id_)) is not None]
+        return boxes if any(box.seen_at is None or box.seen_at <= since for box in boxes) else []
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""

@@ -31,6 +31,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "show": ("show trainer", "show trainer --live --json"),
     "ssh": ("ssh trainer", "ssh trainer -- -L 8888:localhost:8888"),
     "ssh-config": ("ssh-config", "ssh-config --install"),
+    "ray": ("ray init", "ray init lab.yaml --head 10.0.0.5"),
+    "ray init": ("ray init", "ray init lab.yaml --head 10.0.0.5"),
     "hosts": ("hosts trainer", "hosts trainer --format ansible"),
     "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
     "setup": ("setup trainer", "setup trainer --json"),

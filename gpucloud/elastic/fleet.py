@@ -44,6 +44,8 @@ LONGEST_S = 3600.0
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
+NO_LABELS: Mapping[str, str] = {}
+
 _NEVER_LOST = datetime.max.replace(tzinfo=UTC)
 _BUSY = frozenset({SlotState.LAUNCHING, SlotState.READY, SlotState.ENDING})
 _DUE = frozenset({SlotState.WANTED, SlotState.WAITING})
@@ -108,10 +110,11 @@ class Keeper:
 
         return view_of(self.cluster, runs, boxes, is_held, now)
 
-    def want(self, context: Context, groups: Sequence[Group]) -> None:
+    def want(self, context: Context, groups: Sequence[Group], labels: Mapping[str, str] = NO_LABELS) -> None:
         """Writes down which slots are wanted, each group as the nodes of one box. Nothing is bought.
 
-        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew.
+        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew. ``labels`` are
+        those of the wishes that are written.
 
         Raises:
             UsageError: the cluster has no such slot, or a group cannot be launched as a whole.
@@ -121,7 +124,7 @@ class Keeper:
                 raise UsageError(f"a gang is of one class: {', '.join(group)}")
         view = self.view(context) if groups else View()
         works = {
-            new_id("run-", context.clock(), context.randomness(10)): self._work(group)
+            new_id("run-", context.clock(), context.randomness(10)): self._work(group, labels)
             for group in groups
             if self._is_new(context, view, group)
         }
@@ -165,18 +168,36 @@ class Keeper:
         ready = [name for name in names if name in view.slots and view.slots[name].state is SlotState.READY]
         return self._result(context, names, (), self._renew(context, view, ready))
 
-    def reconcile(self, context: Context, wanted: Mapping[str, datetime]) -> Reconciled:
+    def rejoin(self, context: Context, names: Collection[str]) -> list[GpucloudError]:
+        """Makes the nodes of slots that are ready known to their engine once more, several at a time.
+
+        Returns:
+            One error for each box that could not join; it stays.
+        """
+        view = self.view(context)
+        ready = [view.slots[name] for name in names if name in view.slots]
+        boxes = {slot.box: slot.gang for slot in ready if slot.state is SlotState.READY}
+        known = context.journal.known([box for box in boxes if box])
+        calls = [(box.name, partial(self._rejoin_one, box, boxes[box.id])) for box in known]
+        return _in_threads(context, calls)
+
+    def reconcile(
+        self, context: Context, wanted: Mapping[str, datetime], as_of: datetime | None = None
+    ) -> Reconciled:
         """Sees to it that the slots are there that are wanted, and no others.
 
         Args:
             context: clouds, journal, clock and progress of this call.
             wanted: the slots that the engine wants, each with when it asked for it.
+            as_of: when the engine said so; what was wanted since is left alone.
 
         Raises:
             UsageError: the cluster has no such slot.
         """
         view, troubles = self._look_around(context)
-        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        actions = reconcile(
+            self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
+        )
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
         groups = _groups(actions, Do.LAUNCH)
@@ -205,8 +226,9 @@ class Keeper:
 
     # --- wishes
 
-    def _work(self, group: Group) -> Work:
-        slots = Slots(cluster=self.cluster.name, node_class=self.cluster.class_of(group[0]), names=group)
+    def _work(self, group: Group, labels: Mapping[str, str]) -> Work:
+        node_class = self.cluster.class_of(group[0])
+        slots = Slots(cluster=self.cluster.name, node_class=node_class, names=group, labels=labels)
         return Work(spec=self.cluster.spec_of(group).document(), command="", slots=slots)
 
     def _is_new(self, context: Context, view: View, group: Group) -> bool:
@@ -373,6 +395,9 @@ class Keeper:
             assert context.state is not None  # noqa: S101  (who buys has a state folder)
             forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
             raise
+
+    def _rejoin_one(self, box: Box, names: Group, context: Context) -> None:
+        self.join(context, box, names)
 
     def _write_failure(self, context: Context, wishes: Collection[Run], error: Exception) -> None:
         """Writes down that launches of one class failed, and until when the class backs off.

@@ -19,13 +19,18 @@ Request = Mapping[str, Any]
 
 
 class ResourceKind(StrEnum):
-    """The kinds of resource that gpucloud creates or finds."""
+    """The kinds of resource that gpucloud creates or finds.
+
+    A placement group is whatever a cloud keeps machines close together by: an availability set in Azure, a
+    deployment set in Alibaba Cloud.
+    """
 
     INSTANCE = "instance"
     DISK = "disk"
     ADDRESS = "address"
     NIC = "nic"
     GROUP = "group"
+    PLACEMENT_GROUP = "placement-group"
     NETWORK = "network"
     KEY = "key"
     SPOT_REQUEST = "spot-request"
@@ -306,7 +311,9 @@ class Order:
     reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
     cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
     needs one for that. ``box_identity`` names a role that the box itself is given, on itself alone.
-    ``volumes`` are disks to attach, for clouds that attach them in the create call.
+    ``volumes`` are disks to attach, for clouds that attach them in the create call. Several ``nodes`` are to
+    be close together: a provider puts them into a placement group of their own, where the type and the way of
+    paying allow one. ``fabric`` is the RDMA network that joins them, which their type has; ``None`` for none.
     """
 
     key: str
@@ -334,6 +341,7 @@ class Order:
     ttl_role: str | None = None
     box_identity: str | None = None
     volumes: tuple[Ref, ...] = ()
+    fabric: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,10 +44,10 @@ def within_limits(
         UsageError: every offer would be refused.
     """
     fitting: list[Candidate] = []
-    verdicts: dict[tuple[str, str], UsageError | None] = {}
+    verdicts: dict[tuple[str, str, str], UsageError | None] = {}
     user_data = UserData()
     for candidate in candidates:
-        kind = (candidate.cloud, candidate.instance_type)
+        kind = (candidate.cloud, candidate.instance_type, str(candidate.purchase))
         if kind not in verdicts:
             verdicts[kind] = _refusal(
                 clouds, candidate, spec, data, user_data, image=image, owner=owner, now=now

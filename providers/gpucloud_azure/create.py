@@ -71,9 +71,11 @@ def check(order: Order) -> None:
 def _check_placement(order: Order) -> None:
     """Refuses InfiniBand where the machines would not be joined by it, and more machines than a set takes."""
     if order.fabric is not None and set_name(order) is None:
-        way = "in one zone" if order.purchase is Purchase.ON_DEMAND else f"by {order.purchase}"
+        which = {Purchase.SPOT: "on Spot", Purchase.RESERVED: "in held capacity"}.get(
+            order.purchase, "of a zone"
+        )
         raise UsageError(
-            f"InfiniBand joins the machines of one availability set, and Azure takes none {way} into one",
+            f"InfiniBand joins machines of one availability set, which takes no machine {which}",
             hint="--on-demand and no --zone; or leave --rdma out, and the nodes use Ethernet",
         )
     if order.fabric is not None:

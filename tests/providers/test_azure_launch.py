@@ -348,9 +348,9 @@ INFINIBAND: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"purchase": Purchase.SPOT}, "none by spot into one"),
-        (HELD, "none by reserved into one"),
-        ({"zone": "1"}, "none in one zone into one"),
+        ({"purchase": Purchase.SPOT}, "takes no machine on Spot"),
+        (HELD, "takes no machine in held capacity"),
+        ({"zone": "1"}, "takes no machine of a zone"),
         ({"image": "ubuntu-22.04"}, "has no drivers for infiniband"),
         ({"instance_type": "Standard_ND40rs_v2"}, "has no drivers for infiniband"),
         ({"nodes": 201}, "takes 200 machines"),

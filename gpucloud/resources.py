@@ -224,10 +224,11 @@ class Machine(Resource):
 
     ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``reason`` is the cloud's own word for
     why it ended; ``ended_itself`` tells that its guest powered it off or its own end came, ``preempted`` that
-    the cloud took it back. ``parts`` are satellites that the cloud made with it and that are ours to account
-    for (its root disk, its interface), known once it runs. ``billed`` is whether the cloud bills its compute
-    as it is now: what is switched off is billed on one cloud and not on another. ``ended_at`` is since when
-    it is not billed; ``None`` while it is, and where the cloud does not say.
+    the cloud took it back. ``address_apart`` is whether its public address is a resource of its own, which a
+    search finds too. ``parts`` are satellites that the cloud made with it and that are ours to account for
+    (its root disk, its interface), known once it runs. ``billed`` is whether the cloud bills its compute as
+    it is now: what is switched off is billed on one cloud and not on another. ``ended_at`` is since when it
+    is not billed; ``None`` while it is, and where the cloud does not say.
     """
 
     instance_type: str
@@ -240,6 +241,7 @@ class Machine(Resource):
     billed: bool = True
     ended_at: datetime | None = None
     ended_itself: bool = False
+    address_apart: bool = False
     parts: tuple[Ref, ...] = ()
 
 

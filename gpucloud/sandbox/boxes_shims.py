@@ -44,7 +44,7 @@ SELECTED: Mapping[str, str] = {
     "docker": "'info -f '*",
     "gpg": "*--show-keys*/apt/keyrings/*",
     "nvidia-ctk": "*",
-    "python3": "'-m venv '*/opt/gpucloud/* | */gputest.pyz",
+    "python3": "'-m venv '*/opt/gpucloud/* | */gputest.pyz | */gputest.pyz' together '*",
     "usermod": "*",
 }
 """Programs that the box answers for some arguments (shell patterns); for others they are this machine's."""

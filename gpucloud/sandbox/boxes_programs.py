@@ -17,7 +17,7 @@ from typing import Protocol
 
 from gpucloud.sandbox import boxes_volumes
 from gpucloud.sandbox.boxes_local_disks import LocalDisks
-from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi
+from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi, together_test
 from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
 Result = tuple[int, str]
@@ -352,7 +352,9 @@ esac
 
 
 def _python3(box: Playing, arguments: Sequence[str]) -> Result:
-    return _venv(box, arguments) if arguments[0] == "-m" else gpu_test(box.gpus)
+    if arguments[0] == "-m":
+        return _venv(box, arguments)
+    return together_test(box.gpus) if "together" in arguments else gpu_test(box.gpus)
 
 
 def _venv(box: Playing, arguments: Sequence[str]) -> Result:

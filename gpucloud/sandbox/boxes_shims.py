@@ -45,7 +45,7 @@ SELECTED: Mapping[str, str] = {
     "gpg": "*--show-keys*/apt/keyrings/*",
     "ip": "'link set '*",
     "nvidia-ctk": "*",
-    "python3": "'-m venv '*/opt/gpucloud/* | */gputest.pyz",
+    "python3": "'-m venv '*/opt/gpucloud/* | */gputest.pyz | */gputest.pyz' together '*",
     "sha256sum": "*/opt/gpucloud/erdma/*",
     "tar": "*/opt/gpucloud/erdma/*",
     "usermod": "*",

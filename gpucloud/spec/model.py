@@ -547,7 +547,7 @@ class Spec:
             read.switch,
             Flag(BOX),
             {"type": "boolean"},
-            "Test memory, arithmetic and links of the GPUs before the box is ready.",
+            "Test the GPUs, and the nodes together, before the box is ready.",
             default=False,
         )
     )

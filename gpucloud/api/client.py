@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.spend import Spend
     from gpucloud.costs.workload import Workload
     from gpucloud.elastic.cluster import Cluster
+    from gpucloud.elastic.kubernetes.join import Joining
     from gpucloud.inventory.power import Start, Stop
     from gpucloud.inventory.sweep import Find
     from gpucloud.journal.records import Box as JournalBox
@@ -803,18 +804,19 @@ class Client:
 
         return Fleet(load_cluster(cluster) if isinstance(cluster, Path) else cluster, self, self._session)
 
-    def kubernetes(self, cluster: Cluster | Path) -> Kubernetes:
+    def kubernetes(self, cluster: Cluster | Path, joining: Joining) -> Kubernetes:
         """The boxes of a cluster as groups of nodes for Kubernetes' cluster-autoscaler.
 
         Args:
             cluster: the cluster, or the file that it is in (``cluster.yaml``).
+            joining: how its boxes become nodes.
 
         Raises:
             UsageError: the file cannot be read, or is not valid; with file and line.
         """
         from gpucloud.api.kubernetes import Kubernetes
 
-        return Kubernetes(self, self._session, self.fleet(cluster))
+        return Kubernetes(self, self._session, self.fleet(cluster), joining)
 
     # --- boxes
 

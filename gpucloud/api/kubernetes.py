@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.kubernetes.groups import Member, fewer, given_up, members, more, named
+from gpucloud.elastic.kubernetes.join import Joining, join
 from gpucloud.elastic.kubernetes.shapes import Shape, shape_of
 from gpucloud.elastic.rules import Do
 from gpucloud.errors import GpucloudError
@@ -34,10 +36,10 @@ class Kubernetes:
     process is dead, ends with its lease.
     """
 
-    def __init__(self, client: Client, session: Session, fleet: Fleet) -> None:
+    def __init__(self, client: Client, session: Session, fleet: Fleet, joining: Joining) -> None:
         self._client = client
         self._session = session
-        self._fleet = fleet
+        self._fleet = replace(fleet, _join=partial(join, fleet.cluster, joining))
         self._changing = threading.Lock()
         self._due = threading.Event()
         self._ended = False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpucloud.cli.documents import K8sServeDocument
 
 LISTEN = "127.0.0.1:8086"
+TOKEN = "GPUCLOUD_K8S_TOKEN"  # noqa: S105  (the name of a variable)
 
 ClusterFile = Annotated[
     Path, typer.Argument(help="File with the classes of nodes.", metavar="CLUSTER.YAML", show_default=False)
@@ -29,6 +30,25 @@ def serve(
     client_ca: Annotated[
         Path, typer.Option("--client-ca", help="Certificate of the clients' authority, PEM.", metavar="FILE")
     ],
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server", help="Kubernetes' API, as nodes reach it: https://HOST:6443.", metavar="URL"
+        ),
+    ],
+    join: Annotated[
+        str, typer.Option("--join", help="What makes a box a node: k3s or kubeadm.", metavar="PROGRAM")
+    ] = "k3s",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", help=f"File with the token that lets nodes join (or set {TOKEN}).", metavar="FILE"
+        ),
+    ] = None,
+    ca_hash: Annotated[
+        str | None,
+        typer.Option("--ca-hash", help="Hash of the cluster's authority, for kubeadm.", metavar="sha256:HEX"),
+    ] = None,
     listen: Annotated[
         str, typer.Option("--listen", help="Where to answer the autoscaler.", metavar="ADDRESS:PORT")
     ] = LISTEN,
@@ -36,8 +56,10 @@ def serve(
     """Bring nodes for cluster-autoscaler (--cloud-provider=externalgrpc), until a signal.
 
     It answers only clients with a certificate of --client-ca. A node lives as long as the autoscaler wants
-    it; when that, or this server, is dead, every node ends with its lease.
+    it; when that, or this server, is dead, every node ends with its lease. A box becomes a node over ssh: its
+    image, or the setup of its class, brings k3s or kubeadm.
     """
+    from gpucloud.elastic.kubernetes.join import Joining, Program
     from gpucloud.runtime.tasks import Tasks
 
     try:
@@ -46,9 +68,13 @@ def serve(
         raise UsageError(
             f"{error.name} is not installed", hint="install it: pip install 'gpucloud[kubernetes]'"
         ) from error
+    if join not in set(Program):
+        raise UsageError(f"--join: unknown program {join[:40]!r}; allowed: {', '.join(Program)}")
+    token = _token(app, token_file)
+    joining = Joining(program=Program(join), server=server, token=token, ca_hash=ca_hash)
     tasks = Tasks()
     certificates = Certificates(certificate=cert, key=key, client_ca=client_ca)
-    groups = app.client.kubernetes(cluster)
+    groups = app.client.kubernetes(cluster, joining)
     with tasks.listening(), groups.serving(listen, certificates) as address:
         if app.output.json:
             answer: K8sServeDocument = {"address": address}
@@ -58,3 +84,22 @@ def serve(
 
 
 COMMANDS = {"serve": serve}
+
+
+def _token(app: App, file: Path | None) -> str:
+    """The token of a file, or of the environment.
+
+    Raises:
+        UsageError: the file cannot be read, or there is none.
+    """
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--token-file: {error}") from error
+    if token := app.environment.get(TOKEN, "").strip():
+        return token
+    raise UsageError(
+        "the token that lets nodes join is missing",
+        hint=f"--token-file FILE, or {TOKEN}; k3s keeps it in /var/lib/rancher/k3s/server/node-token",
+    )

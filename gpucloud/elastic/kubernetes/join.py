@@ -85,7 +85,6 @@ class Joining:
     Attributes:
         program: what makes a machine a node; an image, or the ``setup`` of the class, brings it.
         server: the address of Kubernetes' API, as the nodes reach it.
-        token: the secret that lets a node join.
         ca_hash: of the cluster's certificate authority, ``sha256:…``; kubeadm needs it.
 
     Raises:
@@ -94,7 +93,6 @@ class Joining:
 
     program: Program
     server: str
-    token: str = field(repr=False)
     ca_hash: str | None = None
 
     def __post_init__(self) -> None:
@@ -104,41 +102,45 @@ class Joining:
                 f"{self.server[:80]!r} is not the address of Kubernetes' API",
                 hint="such as https://10.0.0.5:6443",
             )
-        if not self.token or not re.fullmatch(r"[\x21-\x7e]+", self.token):
-            raise UsageError("the token is empty, or has spaces or other signs in it")
         if self.program is Program.KUBEADM and not re.fullmatch("sha256:[0-9a-f]{64}", self.ca_hash or ""):
             raise UsageError(
                 "kubeadm needs the hash of the cluster's certificate authority, as sha256:HEX",
                 hint="`kubeadm token create --print-join-command` on the control plane shows it",
             )
 
+    def options(self) -> list[str]:
+        """The options of ``gpucloud k8s serve`` that say this, but for the token."""
+        known = {"--server": self.server, "--join": str(self.program), "--ca-hash": self.ca_hash}
+        return [word for option, value in known.items() if value is not None for word in (option, value)]
+
     def script(self) -> str:
         """What a node runs, with its configuration as input."""
         return _K3S if self.program is Program.K3S else _KUBEADM
 
-    def configuration(self, name: str, provider: str, named: Mapping[str, str]) -> str:
+    def configuration(self, token: str, name: str, provider: str, named: Mapping[str, str]) -> str:
         """The configuration of a node, in JSON, which is YAML too.
 
         Args:
+            token: the secret that lets it join.
             name: the name of the node.
             provider: its provider id, which kubelet registers as ``spec.providerID``.
             named: its labels.
         """
         if self.program is Program.K3S:
-            return json.dumps(self._k3s(name, provider, named))
-        return json.dumps(self._kubeadm(name, provider, named))
+            return json.dumps(self._k3s(token, name, provider, named))
+        return json.dumps(self._kubeadm(token, name, provider, named))
 
-    def _k3s(self, name: str, provider: str, named: Mapping[str, str]) -> dict[str, Any]:
+    def _k3s(self, token: str, name: str, provider: str, named: Mapping[str, str]) -> dict[str, Any]:
         """The options of ``k3s agent`` by their names (docs.k3s.io/installation/configuration)."""
         return {
             "server": self.server,
-            "token": self.token,
+            "token": token,
             "node-name": name,
             "node-label": [f"{key}={value}" for key, value in named.items()],
             "kubelet-arg": [f"provider-id={provider}"],
         }
 
-    def _kubeadm(self, name: str, provider: str, named: Mapping[str, str]) -> dict[str, Any]:
+    def _kubeadm(self, token: str, name: str, provider: str, named: Mapping[str, str]) -> dict[str, Any]:
         """A ``JoinConfiguration`` (kubeadm 1.31 and later: v1beta4)."""
         address = urlsplit(self.server)
         arguments = {
@@ -151,7 +153,7 @@ class Joining:
             "discovery": {
                 "bootstrapToken": {
                     "apiServerEndpoint": f"{address.hostname}:{address.port or PORT}",
-                    "token": self.token,
+                    "token": token,
                     "caCertHashes": [self.ca_hash],
                 }
             },
@@ -162,29 +164,46 @@ class Joining:
         }
 
 
-def join(cluster: Cluster, joining: Joining, context: Context, box: Box, slots: Sequence[str]) -> None:
-    """Makes the box of a slot a node of the cluster.
+@dataclass(frozen=True, slots=True)
+class Joiner:
+    """Makes boxes nodes. ``token`` is the secret that lets them join.
 
     Raises:
-        JoinFailedError: it cannot be one.
-        ConnectionFailedError: it could not be reached.
+        UsageError: the token is empty, or has other signs than tokens have.
     """
-    assert context.state is not None  # noqa: S101  (who buys has a state folder)
-    provider = provider_id(box)
-    if provider is None or box.offer is None:
-        raise JoinFailedError(f"box {box.name!r} has no machine that could join")
-    gpu = box.offer.gpu.model if box.offer.gpu else ""
-    named = labels(cluster.name, cluster.class_of(slots[0]), gpu)
-    text = joining.configuration(node_name(slots[0], box), provider, named)
-    [target] = targets(box, key_folder(context.state, box.id), context.proxy_command)
-    words = ["sudo", "bash", "-c", joining.script()]
-    context.tell("join", f"{box.name} joins {joining.server}")
-    call = partial(run, target, words, stdin=text.encode(), timeout_s=TIMEOUT_S, only_end=True)
-    done = context.tasks.run(call, TIMEOUT_S)
-    if done.code:
-        said = done.err.decode(errors="replace").strip().splitlines()
-        last = redact(said[-1], [joining.token]) if said else "no output"
-        raise JoinFailedError(
-            f"{box.name} could not join {joining.server}: {joining.program}, exit code {done.code}: {last}",
-            hint="the image or the setup of its class brings the program",
-        )
+
+    cluster: Cluster
+    joining: Joining
+    token: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\x21-\x7e]+", self.token):
+            raise UsageError("the token that lets nodes join is empty, or has spaces or other signs in it")
+
+    def join(self, context: Context, box: Box, slots: Sequence[str]) -> None:
+        """Makes the box of a slot a node of the cluster.
+
+        Raises:
+            JoinFailedError: it cannot be one.
+            ConnectionFailedError: it could not be reached.
+        """
+        assert context.state is not None  # noqa: S101  (who buys has a state folder)
+        provider = provider_id(box)
+        if provider is None or box.offer is None:
+            raise JoinFailedError(f"box {box.name!r} has no machine that could join")
+        gpu = box.offer.gpu.model if box.offer.gpu else ""
+        named = labels(self.cluster.name, self.cluster.class_of(slots[0]), gpu)
+        text = self.joining.configuration(self.token, node_name(slots[0], box), provider, named)
+        [target] = targets(box, key_folder(context.state, box.id), context.proxy_command)
+        words = ["sudo", "bash", "-c", self.joining.script()]
+        context.tell("join", f"{box.name} joins {self.joining.server}")
+        call = partial(run, target, words, stdin=text.encode(), timeout_s=TIMEOUT_S, only_end=True)
+        done = context.tasks.run(call, TIMEOUT_S)
+        if done.code:
+            said = done.err.decode(errors="replace").strip().splitlines()
+            last = redact(said[-1], [self.token]) if said else "no output"
+            program = f"{self.joining.program}, exit code {done.code}"
+            raise JoinFailedError(
+                f"{box.name} could not join {self.joining.server}: {program}: {last}",
+                hint="the image or the setup of its class brings the program",
+            )

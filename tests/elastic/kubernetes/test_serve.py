@@ -225,11 +225,11 @@ def test_it_does_not_listen_without_certificates_or_where_somebody_else_does(
         found = cli(*line, *keys, *more, GPUCLOUD_K8S_TOKEN=TOKEN)
         assert (found.code, words in found.err) == (2, True), found.err
     assert "the token that lets nodes join is missing" in cli(*line, *keys).err
-    line = (*line, "--token-file", str(certificates / "token"))
+    given = (*line, "--token-file", str(certificates / "token"))
     (certificates / "token").write_text(f"{TOKEN}\n")
-    missing = cli(*line, "--cert", "missing.crt", "--key", "missing.key")
+    missing = cli(*given, "--cert", "missing.crt", "--key", "missing.key")
     assert (missing.code, "missing.key" in missing.err) == (2, True)
-    taken = cli(*line, *keys, "--listen", server.address)
+    taken = cli(*given, *keys, "--listen", server.address)
     assert (taken.code, server.address in taken.err) == (2, True)
-    wrong = cli(*line, "--cert", str(server.cluster), "--key", str(server.cluster))
+    wrong = cli(*given, "--cert", str(server.cluster), "--key", str(server.cluster))
     assert wrong.code == 2, wrong.err

@@ -75,8 +75,7 @@ class Kubernetes:
     def members(self) -> Mapping[str, Sequence[Member]]:
         """The nodes of each group, from the journal."""
         view, now = self._fleet.view(), self._session.now()
-        boxes = {box.id: box for box in self._session.journal.boxes(owner=self._session.owner)}
-        return {name: members(self.cluster, name, view, boxes, now) for name in self.cluster.classes}
+        return {name: members(self.cluster, name, view, now) for name in self.cluster.classes}
 
     def shape(self, node_class: str) -> Shape:
         """The least that a node of a group has, and its price.

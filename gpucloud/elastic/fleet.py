@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
@@ -25,7 +25,7 @@ from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
-from gpucloud.journal.lifecycle import OVER, BoxState, new_id
+from gpucloud.journal.lifecycle import OVER, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState, Slots, Work
 from gpucloud.runs.record import loss_of, with_loss
@@ -41,6 +41,8 @@ AT_ONCE = 128
 """The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
+LOOK_EVERY = timedelta(minutes=2)
+"""How often the clouds are asked about boxes that are up: its engine notices that a node is gone."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
@@ -175,8 +177,7 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        troubles = self._refresh(context)
-        view = self.view(context)
+        view, troubles = self._refresh(context)
         actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
@@ -193,8 +194,7 @@ class Keeper:
         It is for an engine that says what it wants by :meth:`want` and :meth:`give_back`, also during a look.
         What is to be launched is only told, in the actions.
         """
-        troubles = self._refresh(context)
-        view = self.view(context)
+        view, troubles = self._refresh(context)
         wanted = {name: wish.created_at for name, wish in view.wishes.items() if view.is_wanted(name)}
         actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
@@ -248,19 +248,20 @@ class Keeper:
 
     # --- boxes
 
-    def _refresh(self, context: Context) -> list[GpucloudError]:
-        """Asks the clouds for the boxes that were up, and settles what is owed."""
-        troubles = refresh_all(context, self._boxes_up(context))
-        return troubles + settle(context, budget_s=SETTLE_S)
+    def _refresh(self, context: Context) -> tuple[View, list[GpucloudError]]:
+        """The slots, after a look at the boxes that were up, if one is due, and at what is owed."""
+        before = context.journal.last()
+        view = self.view(context)
+        troubles = refresh_all(context, self._boxes_to_look_at(context, view))
+        troubles += settle(context, budget_s=SETTLE_S)
+        return view if context.journal.last() == before else self.view(context), troubles
 
-    def _boxes_up(self, context: Context) -> list[Box]:
-        """The boxes of the cluster that were up when somebody looked."""
-        beginning = f"{self.cluster.name}-"
-        return [
-            box
-            for box in context.journal.boxes(owner=context.owner)
-            if box.state is BoxState.READY and box.run_id == box.name and box.name.startswith(beginning)
-        ]
+    def _boxes_to_look_at(self, context: Context, view: View) -> list[Box]:
+        """The boxes that were up when somebody looked, if that is a while ago for one of them."""
+        since = context.clock() - LOOK_EVERY
+        up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
+        boxes = [box for id_ in up if id_ and (box := view.boxes.get(id_)) is not None]
+        return boxes if any(box.seen_at is None or box.seen_at <= since for box in boxes) else []
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""

@@ -37,12 +37,14 @@ class View:
     Attributes:
         slots: by name; those that are not wanted any more, too, as long as that counts.
         wishes: the wish of each of these slots.
+        boxes: their boxes, by id.
         failures: when launches of each class failed, and why.
         came_up: when launches of each class began that succeeded.
     """
 
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     wishes: dict[str, Run] = field(default_factory=dict[str, Run])
+    boxes: Mapping[str, Box] = field(default_factory=dict[str, Box])
     failures: defaultdict[str, list[tuple[datetime, str]]] = field(default_factory=lambda: defaultdict(list))
     came_up: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
 
@@ -83,7 +85,7 @@ def view_of(
         is_held: whether a living process works on a box or a run.
         now: the present time.
     """
-    view = View()
+    view = View(boxes=boxes)
     for run in sorted(runs, key=_begun_last):
         wish = run.work.slots
         if wish is None or wish.cluster != cluster.name:

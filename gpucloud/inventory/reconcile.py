@@ -16,7 +16,7 @@ from gpucloud.boxes.stopping import rest, unfinished
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.inventory.reading import Reading, begin_reading
-from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
+from gpucloud.journal.events import Made, Seen, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
@@ -39,6 +39,8 @@ SAYING_S = 0.2
 """The part of the budget for journalling and reporting at its end."""
 NEAR_THE_END = timedelta(minutes=2)
 """How much earlier than the deadline a cloud's timer may fire: some know only whole minutes."""
+AT_ONCE = 100
+"""How many boxes are journalled in one transaction: other processes wait meanwhile."""
 MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
@@ -52,9 +54,9 @@ def remains(context: Context, boxes: Iterable[Box]) -> list[Box]:
     return [
         box
         for box in boxes
-        if context.may_take(box.lease)
-        and not box.is_in_use
+        if not box.is_in_use
         and (box.is_remains or (box.expires_at is not None and box.expires_at < now))
+        and context.may_take(box.lease)
     ]
 
 
@@ -370,13 +372,17 @@ def write_answers(
     """
     reading.wait_for_searches(context, timeout_s)
     troubles: list[GpucloudError] = []
+    seen: list[tuple[Box, Seen]] = []
     for box in reading.boxes:
         with isolated(troubles, f"{box.name}: {box.cloud}"):
-            _write_down(context, box, reading.nodes_of(context, box, timeout_s))
+            seen.append((box, _seen(context, box, reading.nodes_of(context, box, timeout_s))))
+    for first in range(0, len(seen), AT_ONCE):
+        context.journal.observe_all(seen[first : first + AT_ONCE])
     return troubles
 
 
-def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]) -> None:
+def _seen(context: Context, box: Box, resources: Sequence[Resource | None]) -> Seen:
+    """What the state of a box's machines means for the box."""
     in_doubt = any(_is_in_doubt(*each) for each in zip(box.nodes, resources, strict=True))
     now = _cloud_time(context, box) if in_doubt else context.clock()
     nodes = tuple(_node(context, box, *each, now) for each in zip(box.nodes, resources, strict=True))
@@ -397,8 +403,7 @@ def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]
         if (seen_at := _billed_until(box, known, seen, node)) is not None
     }
     billed_until = {**box.billed_until, **unsure} if unsure else None
-    news = Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until)
-    context.journal.observe(box, news, state=state)
+    return Seen(state=state, facts=Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until))
 
 
 def _is_in_doubt(known: Node, seen: Resource | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
@@ -41,8 +41,6 @@ AT_ONCE = 128
 """The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
-LOOK_EVERY = timedelta(minutes=2)
-"""How often the clouds are asked about boxes that are up: its engine notices that a node is gone."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
@@ -177,7 +175,7 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        view, troubles = self._refresh(context)
+        view, troubles = self._look_around(context)
         actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
@@ -194,7 +192,7 @@ class Keeper:
         It is for an engine that says what it wants by :meth:`want` and :meth:`give_back`, also during a look.
         What is to be launched is only told, in the actions.
         """
-        view, troubles = self._refresh(context)
+        view, troubles = self._look_around(context)
         wanted = {name: wish.created_at for name, wish in view.wishes.items() if view.is_wanted(name)}
         actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
@@ -248,20 +246,14 @@ class Keeper:
 
     # --- boxes
 
-    def _refresh(self, context: Context) -> tuple[View, list[GpucloudError]]:
-        """The slots, after a look at the boxes that were up, if one is due, and at what is owed."""
-        before = context.journal.last()
-        view = self.view(context)
-        troubles = refresh_all(context, self._boxes_to_look_at(context, view))
-        troubles += settle(context, budget_s=SETTLE_S)
-        return view if context.journal.last() == before else self.view(context), troubles
-
-    def _boxes_to_look_at(self, context: Context, view: View) -> list[Box]:
-        """The boxes that were up when somebody looked, if that is a while ago for one of them."""
-        since = context.clock() - LOOK_EVERY
+    def _look_around(self, context: Context) -> tuple[View, list[GpucloudError]]:
+        """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
+        before, view = context.journal.last(), self.view(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
-        boxes = [box for id_ in up if id_ and (box := view.boxes.get(id_)) is not None]
-        return boxes if any(box.seen_at is None or box.seen_at <= since for box in boxes) else []
+        troubles = refresh_all(context, [view.boxes[each] for each in up if each])
+        troubles += settle(context, budget_s=SETTLE_S)
+        changed = context.journal.last() != before
+        return self.view(context) if changed else view, troubles
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""

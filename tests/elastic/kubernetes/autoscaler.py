@@ -58,22 +58,24 @@ class Calls:
         self._contract = wire.DESCRIPTOR.services_by_name["CloudProvider"]
 
     def __getattr__(self, name: str) -> Any:
-        call = self._contract.methods_by_name[name]
-        messages = vars(wire)
+        def ask(**fields: Any) -> Any:
+            began = time.monotonic()
+            try:
+                return self.begun(name, **fields).result()
+            finally:
+                self.slowest[name] = max(self.slowest.get(name, 0.0), time.monotonic() - began)
+
+        return ask
+
+    def begun(self, name: str, **fields: Any) -> Any:
+        """A call that was sent; its ``result`` is awaited by who wants it."""
+        call, messages = self._contract.methods_by_name[name], vars(wire)
         send = self._channel.unary_unary(
             f"/{self._contract.full_name}/{name}",
             request_serializer=messages[call.input_type.name].SerializeToString,
             response_deserializer=messages[call.output_type.name].FromString,
         )
-
-        def ask(**fields: Any) -> Any:
-            began = time.monotonic()
-            try:
-                return send(messages[call.input_type.name](**fields), timeout=TIMEOUT_S)
-            finally:
-                self.slowest[name] = max(self.slowest.get(name, 0.0), time.monotonic() - began)
-
-        return ask
+        return send.future(messages[call.input_type.name](**fields), timeout=TIMEOUT_S, wait_for_ready=True)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from gpucloud.api.launching import Buyer
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.fleet import Join, Keeper, Reconciled
-from gpucloud.elastic.rules import Slot
+from gpucloud.elastic.rules import Backoff, Slot
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
@@ -46,9 +46,17 @@ class Fleet:
         Raises:
             UsageError: the cluster has no such slot, or a part of the gang is up already.
         """
+        return self.want_boxes(_groups(slots, gang=gang))
+
+    def want_boxes(self, boxes: Sequence[Sequence[str]]) -> tuple[Slot, ...]:
+        """Like :meth:`want`, for the slots of several boxes: those of one are launched together.
+
+        Args:
+            boxes: the slots of each box, by rank.
+        """
         with self._session.operation() as context:
-            self._keeper.want(context, _groups(slots, gang=gang))
-            return self._keeper.seen(context, slots)
+            self._keeper.want(context, [tuple(box) for box in boxes])
+            return self._keeper.seen(context, [name for box in boxes for name in box])
 
     def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
         """Launches slots, several at a time; those that are up stay. Arguments and errors: :meth:`want`.
@@ -56,8 +64,12 @@ class Fleet:
         A slot of a class whose last launch failed is ``waiting`` or ``wanted``, with the reason: nothing of
         the class is launched for 10 minutes, then 20, up to an hour, until a box of it comes up.
         """
+        return self.up_boxes(_groups(slots, gang=gang))
+
+    def up_boxes(self, boxes: Sequence[Sequence[str]]) -> Reconciled:
+        """Like :meth:`up`, for the slots of several boxes. Arguments and errors: :meth:`want_boxes`."""
         with self._session.operation() as context:
-            return self._keeper.up(context, _groups(slots, gang=gang))
+            return self._keeper.up(context, [tuple(box) for box in boxes])
 
     def down(self, slots: Collection[str]) -> Reconciled:
         """Deletes the boxes of slots, also those that another process launches; nothing is left of them.
@@ -77,18 +89,26 @@ class Fleet:
         with self._session.operation() as context:
             return self._keeper.seen(context)
 
-    def reconcile(self, wanted: Mapping[str, datetime]) -> Reconciled:
+    def pauses(self) -> Mapping[str, Backoff]:
+        """Until when nothing is launched of the classes whose last launch failed, and why."""
+        with self._session.operation() as context:
+            now = context.clock()
+            backoffs = self._keeper.view(context).backoffs
+            return {name: backoff for name, backoff in backoffs.items() if now < backoff.until}
+
+    def reconcile(self, wanted: Mapping[str, datetime], *, as_of: datetime | None = None) -> Reconciled:
         """Looks after all slots once: launches, renews and ends boxes, and says which are lost or wait.
 
         Args:
             wanted: every slot that the engine wants, each with when it asked for it. A slot that was lost is
                 launched again only if that was later.
+            as_of: when the engine said so; what another process has wanted since is left alone.
 
         Raises:
             UsageError: the cluster has no such slot.
         """
         with self._session.operation() as context:
-            return self._keeper.reconcile(context, wanted)
+            return self._keeper.reconcile(context, wanted, as_of)
 
     @property
     def _keeper(self) -> Keeper:

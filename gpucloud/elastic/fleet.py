@@ -152,12 +152,15 @@ class Keeper:
         ready = [name for name in names if name in view.slots and view.slots[name].state is SlotState.READY]
         return self._result(context, names, (), self._renew(context, view, ready))
 
-    def reconcile(self, context: Context, wanted: Mapping[str, datetime]) -> Reconciled:
+    def reconcile(
+        self, context: Context, wanted: Mapping[str, datetime], as_of: datetime | None = None
+    ) -> Reconciled:
         """Sees to it that the slots are there that are wanted, and no others.
 
         Args:
             context: clouds, journal, clock and progress of this call.
             wanted: the slots that the engine wants, each with when it asked for it.
+            as_of: when the engine said so; what was wanted since is left alone.
 
         Raises:
             UsageError: the cluster has no such slot.
@@ -165,7 +168,9 @@ class Keeper:
         troubles = refresh_all(context, self._boxes_up(context))
         troubles += settle(context, budget_s=SETTLE_S)
         view = self.view(context)
-        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        actions = reconcile(
+            self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
+        )
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
         groups = _groups(actions, Do.LAUNCH)

@@ -32,6 +32,9 @@ class SlotState(StrEnum):
     ENDED = "ended"  # it is not wanted any more
 
 
+_WANTED = frozenset({SlotState.WANTED, SlotState.LAUNCHING, SlotState.WAITING, SlotState.READY})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """One slot, as the journal has it. A field that is not known is ``None``.
@@ -103,6 +106,8 @@ def reconcile(
     seen: Iterable[Slot],
     backoffs: Mapping[str, Backoff],
     now: datetime,
+    *,
+    as_of: datetime | None = None,
 ) -> list[Action]:
     """What is to be done so that the slots are there that an engine wants, and no others.
 
@@ -113,6 +118,7 @@ def reconcile(
         seen: what there is, of each slot at most once.
         backoffs: by class.
         now: the present time.
+        as_of: when the engine said what it wants; by default, now.
 
     Raises:
         UsageError: the cluster has no such slot.
@@ -121,7 +127,7 @@ def reconcile(
     for slot in seen:
         boxes[slot.gang].append(slot)
     known = {slot.name for slots in boxes.values() for slot in slots}
-    rules = _Rules(cluster, wanted, backoffs, now)
+    rules = _Rules(cluster, wanted, backoffs, now, as_of or now)
     found = [action for slots in boxes.values() for action in rules.of_box(slots)]
     return found + [rules.launch((name,), cluster.class_of(name)) for name in wanted if name not in known]
 
@@ -132,6 +138,7 @@ class _Rules:
     wanted: Mapping[str, datetime]
     backoffs: Mapping[str, Backoff]
     now: datetime
+    as_of: datetime
 
     def of_box(self, slots: Sequence[Slot]) -> Iterator[Action]:
         """What is to be done about a box. Of a gang that is over, some slots may have other boxes now."""
@@ -142,6 +149,8 @@ class _Rules:
                 yield Action(do=Do.NOTHING, slots=every, reason="its box is being deleted")
             case SlotState.ENDED if not names and not slot.has_box:
                 return
+            case state if not names and state in _WANTED and slot.since > self.as_of:
+                yield Action(do=Do.NOTHING, slots=every, reason="it is wanted since")
             case _ if not names:
                 yield Action(do=Do.END, slots=every, reason="nobody wants it")
             case SlotState.LAUNCHING:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpucloud.api.launching import Buyer
-from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.provision import Deal, Wanted, environment_of, provision, refuse_impossible
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.fleet import Join, Keeper, Reconciled
+from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
 from gpucloud.elastic.rules import Backoff, Slot
+from gpucloud.inventory.discovery import Survey, refuse_taken_name
+from gpucloud.runtime.tasks import Call
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from gpucloud.journal.records import Box, Run
     from gpucloud.runtime.context import Context
     from gpucloud.spec.model import Spec
+    from gpucloud_pricing import Market
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +115,43 @@ class Fleet:
 
     @property
     def _keeper(self) -> Keeper:
-        return Keeper(self.cluster, self._buy, self._join)
+        return Keeper(self.cluster, self._offer, self._join)
 
-    def _buy(self, context: Context, wish: Run, spec: Spec) -> Box:
+    def _offer(self, context: Context, spec: Spec, names: Sequence[str]) -> Buy:
+        """A plan for boxes of a spec at today's prices, and what buys one of them for a wish.
+
+        Raises:
+            GpucloudError: the clouds have no offer; nothing was bought.
+        """
+        refuse_impossible(spec)
+        wanted = Wanted(spec=spec, environment=environment_of(spec, self._session.profile.variables))
+        buyer = Buyer(context, self._client.catalog, wanted)
+        search = buyer.search_for(names)
+        deal, echo = buyer.agree()
+        return _Offered(self._client.catalog.market, wanted, deal, echo, search.result()).buy
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """A plan for the boxes of a class: what is the same for each, and the machines with their names."""
+
+    market: Market
+    wanted: Wanted
+    deal: Deal
+    echo: Call | None
+    survey: Survey
+
+    def buy(self, context: Context, wish: Run, spec: Spec) -> Box:
         """A box for a wish, which this process holds.
 
         Raises:
             GpucloudError: nothing started; nothing is left, unless the error says so.
         """
-        refuse_impossible(spec)
-        wanted = Wanted(
-            spec=spec,
-            environment=environment_of(spec, self._session.profile.variables),
-            run_id=wish.run_id,
-            run=wish,
-        )
-        return Buyer(context, self._client.catalog, wanted).buy()
+        assert spec.name is not None  # noqa: S101  (a node has the name of its slot)
+        refuse_taken_name(context, spec.name, self.survey)
+        deal = replace(self.deal, plan=replace(self.deal.plan, spec=spec.document()))
+        wanted = replace(self.wanted, spec=spec, run_id=wish.run_id, run=wish)
+        return provision(context, self.market, deal, wanted, self.echo)
 
 
 def _groups(slots: Sequence[str], *, gang: bool) -> list[tuple[str, ...]]:

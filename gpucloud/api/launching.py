@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,7 +11,7 @@ from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.launch import abandon, check_name
 from gpucloud.boxes.provision import Deal, Wanted, begin_echo, provision
 from gpucloud.errors import UsageError
-from gpucloud.inventory.discovery import Patience, begin, finish, refuse_taken_name
+from gpucloud.inventory.discovery import Asked, Patience, Survey, begin, finish, refuse_taken_name
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.records import Box
 from gpucloud.market.catalog import Catalog, check_places
@@ -42,6 +41,31 @@ def names_of(spec: Spec) -> list[str]:
     if spec.name is None:
         return []
     return [spec.name] if spec.count == 1 else [f"{spec.name}-{n}" for n in range(1, spec.count + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class NameSearch:
+    """A search of clouds for machines with the names of new boxes: the journal may have been lost."""
+
+    _context: Context
+    _names: Sequence[str]
+    _asked: Mapping[str, Asked]
+
+    @classmethod
+    def begin(cls, context: Context, names: Sequence[str], clouds: Iterable[str]) -> NameSearch:
+        """Starts to search these clouds; nothing is searched without names."""
+        search = Search(owner=context.owner, machines_only=True)
+        return cls(context, names, begin(context, search, dict.fromkeys(clouds if names else ())))
+
+    def result(self) -> Survey:
+        """What was found, for :func:`refuse_taken_name`; a cloud without an answer is named in a warning."""
+        survey = finish(self._context, self._asked, Patience(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
+        for cloud in sorted({region.cloud for region in survey.unread}):
+            named = " or ".join(map(repr, self._names))
+            self._context.warn(
+                "plan", f"Whether a box named {named} lives in {cloud} is not known: no answer."
+            )
+        return survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +107,20 @@ class Buyer:
         Raises:
             GpucloudError: as :meth:`buy`; nothing was bought.
         """
-        market = self.catalog.market
+        market, names = self.catalog.market, names_of(self.wanted.spec)
         echo = begin_echo(self.context, self.wanted.spec, self._clouds())
+        search = self.search_for(names)
         deal = self._deal(market)
+        survey = search.result()
+        for name in names:
+            refuse_taken_name(self.context, name, survey)
         if self.confirm is not None:
             deal = self._agreed(market, deal, self.confirm)
         return deal, echo
+
+    def search_for(self, names: Sequence[str]) -> NameSearch:
+        """Starts to search the clouds that may be used for machines with these names."""
+        return NameSearch.begin(self.context, names, self._clouds())
 
     def start(self, box: Box) -> None:
         """Starts the spec's command; if that fails, the box is taken down."""
@@ -107,22 +139,18 @@ class Buyer:
             raise
 
     def _deal(self, market: Market) -> Deal:
-        """Today's plan, to be bought at once. A saved plan must be equal to it; its figures are not used.
-
-        The name is searched for in the clouds meanwhile.
-        """
+        """Today's plan, to be bought at once. A saved plan must be equal to it; its figures are not used."""
         spec = self.wanted.spec
         check_places(market, spec.demand())
-        with self._looking_for_name():
-            plan = plan_launch(
-                self.context,
-                market,
-                spec,
-                accept_snapshot_price=self.wanted.accept_snapshot_price,
-                to_buy=True,
-                avoided=self.wanted.avoided,
-                carried=self.wanted.carried,
-            )
+        plan = plan_launch(
+            self.context,
+            market,
+            spec,
+            accept_snapshot_price=self.wanted.accept_snapshot_price,
+            to_buy=True,
+            avoided=self.wanted.avoided,
+            carried=self.wanted.carried,
+        )
         if self.saved is not None:
             plan = renewed(self.saved, plan)
         lives = lifetime(plan, spec, market)
@@ -148,28 +176,3 @@ class Buyer:
         """The installed clouds that the spec allows."""
         allowed = self.wanted.spec.clouds
         return [name for name in self.context.clouds.names() if admits(allowed, frozenset({name}))]
-
-    @contextmanager
-    def _looking_for_name(self) -> Generator[None]:
-        """While the body runs, asks the clouds that may be used for machines with the names of the boxes.
-
-        The journal may have been lost.
-
-        Raises:
-            UsageError: there is one.
-        """
-        names = names_of(self.wanted.spec)
-        if not names:
-            yield
-            return
-        search = Search(owner=self.context.owner, machines_only=True)
-        asked = begin(self.context, search, dict.fromkeys(self._clouds()))
-        yield
-        survey = finish(self.context, asked, Patience(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
-        for cloud in sorted({region.cloud for region in survey.unread}):
-            named = " or ".join(map(repr, names))
-            self.context.warn(
-                "plan", f"Whether a box named {named} lives in {cloud} is not known: no answer."
-            )
-        for name in names:
-            refuse_taken_name(self.context, name, survey)

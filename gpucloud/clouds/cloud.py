@@ -35,6 +35,7 @@ from gpucloud.clouds.provider import (
     ImageSource,
     Ingress,
     Inquiry,
+    ListsMachines,
     MakesImages,
     MeasuresStore,
     MetadataSource,
@@ -445,6 +446,11 @@ class Cloud:
     def forgets_ended(self) -> bool:
         """Whether a machine that was running and is no longer found has ended, however young it is."""
         return isinstance(self.provider, ForgetsEnded) and self.provider.forgets_ended
+
+    @property
+    def lists_machines(self) -> bool:
+        """Whether a search shows all of a machine that reading it by its id would."""
+        return isinstance(self.provider, ListsMachines) and self.provider.lists_machines
 
     @property
     def self_delete(self) -> SelfDelete | None:

@@ -586,6 +586,19 @@ class ForgetsEnded(Protocol):
 
 
 @runtime_checkable
+class ListsMachines(Protocol):
+    """Clouds whose lists of machines show all that reading each by its id would: its state, its addresses.
+
+    There many machines are read with one call.
+    """
+
+    @property
+    def lists_machines(self) -> bool:
+        """``True``."""
+        ...
+
+
+@runtime_checkable
 class Checkup(Protocol):
     """Clouds that can check whether gpucloud works with these credentials. Changes and costs nothing."""
 

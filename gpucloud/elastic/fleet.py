@@ -8,23 +8,24 @@ slot any more. Of a process that dies in between, the next one finds what is to 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import REMEMBERED, Action, Do, Slot, SlotState, reconcile
 from gpucloud.elastic.view import View, view_of
-from gpucloud.errors import GpucloudError, InterruptedBySignal, OwedError, UsageError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
 from gpucloud.inventory.down import end_all
 from gpucloud.inventory.extend import extend
 from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
-from gpucloud.journal.lifecycle import OVER, BoxState, new_id
+from gpucloud.journal.lifecycle import OVER, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState, Slots, Work
 from gpucloud.runs.record import loss_of, with_loss
@@ -36,10 +37,12 @@ from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import forget
 from gpucloud.ssh.keys import key_folder
 
-AT_ONCE = 32
-"""The number of boxes that are launched or renewed at the same time."""
+AT_ONCE = 128
+"""The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
+LOOK_EVERY = timedelta(minutes=2)
+"""How often the clouds are asked about boxes that are up: its engine notices that a node is gone."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
@@ -55,6 +58,9 @@ _TAKEN_OVER = (JournalError, RunTakenError, StaleWriterError, InterruptedBySigna
 
 Group = tuple[str, ...]
 """The slots of one box."""
+
+Buy = Callable[[Context, Run, Spec], Box]
+"""Buys the box of a wish, and brings it up, both held; it may raise any :class:`GpucloudError`."""
 
 Join = Callable[[Context, Box, Group], None]
 """Makes the nodes of a box known to its engine; it may raise any :class:`GpucloudError`."""
@@ -81,13 +87,13 @@ class Keeper:
 
     Attributes:
         cluster: the cluster.
-        buy: buys a box of a spec for a wish, and brings it up, both held.
+        offer: plans for boxes of a spec with these names at today's prices, and returns what buys one.
         join: makes the nodes of a box known to the engine, by its slots in the order of the nodes. A box that
             cannot join is of no use: it is deleted, and its class backs off.
     """
 
     cluster: Cluster
-    buy: Callable[[Context, Run, Spec], Box]
+    offer: Callable[[Context, Spec, Sequence[str]], Buy]
     join: Join
 
     def view(self, context: Context) -> View:
@@ -165,9 +171,12 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        troubles = refresh_all(context, self._boxes_up(context))
-        troubles += settle(context, budget_s=SETTLE_S)
+        before = context.journal.last()
         view = self.view(context)
+        troubles = refresh_all(context, self._boxes_to_look_at(context, view))
+        troubles += settle(context, budget_s=SETTLE_S)
+        if context.journal.last() != before:
+            view = self.view(context)
         actions = reconcile(
             self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
         )
@@ -219,31 +228,64 @@ class Keeper:
 
     # --- boxes
 
-    def _boxes_up(self, context: Context) -> list[Box]:
-        """The boxes of the cluster that were up when somebody looked."""
-        beginning = f"{self.cluster.name}-"
-        return [
-            box
-            for box in context.journal.boxes(owner=context.owner)
-            if box.state is BoxState.READY and box.run_id == box.name and box.name.startswith(beginning)
-        ]
+    def _boxes_to_look_at(self, context: Context, view: View) -> list[Box]:
+        """The boxes that were up when somebody looked, if that is a while ago for one of them."""
+        since = context.clock() - LOOK_EVERY
+        up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
+        boxes = [box for id_ in up if id_ and (box := view.boxes.get(id_)) is not None]
+        return boxes if any(box.seen_at is None or box.seen_at <= since for box in boxes) else []
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""
         view = self.view(context) if groups else View()
-        calls: list[tuple[str, Callable[[Context], None]]] = []
+        alike: defaultdict[tuple[str, int], dict[Group, Run]] = defaultdict(dict)
         for group in groups:
             wish, slot = view.wishes.get(group[0]), view.slots.get(group[0])
             if wish is None or slot is None or slot.gang != group or slot.state not in _DUE:
                 continue
             taken = context.take_run(wish)
             if taken is not None and taken.number == wish.number + 1:
-                calls.append((group[0], partial(self._launch_one, taken)))
+                alike[slot.node_class, len(group)][group] = taken
             elif taken is not None:
                 context.journal.release(taken)
-        return _in_threads(context, calls)
+        troubles: list[GpucloudError] = []
+        calls = [
+            (node_class, partial(self._launch_alike, wishes, troubles))
+            for (node_class, _), wishes in alike.items()
+        ]
+        return _in_threads(context, calls) + troubles
 
-    def _launch_one(self, wish: Run, context: Context) -> None:
+    def _launch_alike(
+        self, wishes: Mapping[Group, Run], troubles: list[GpucloudError], context: Context
+    ) -> None:
+        """Launches the boxes of wishes of one class and size, which this process holds, by one plan.
+
+        Raises:
+            GpucloudError: the failures could not be written down.
+        """
+        try:
+            spec = self.cluster.spec_of(next(iter(wishes))).replaced(name=None)
+            buy = self._offer(context, spec, wishes)
+            if buy is not None:
+                calls = [(group[0], partial(self._launch_one, buy, wish)) for group, wish in wishes.items()]
+                troubles += _in_threads(context, calls)
+        finally:
+            for wish in wishes.values():
+                context.journal.release(wish)
+
+    def _offer(self, context: Context, spec: Spec, wishes: Mapping[Group, Run]) -> Buy | None:
+        """What buys the boxes of wishes; ``None`` if there is no offer: that is written down.
+
+        Raises:
+            GpucloudError: a wish was taken over, or a signal came.
+        """
+        try:
+            return self.offer(context, spec, [group[0] for group in wishes])
+        except Exception as error:
+            self._write_failure(context, wishes.values(), error)
+            return None
+
+    def _launch_one(self, buy: Buy, wish: Run, context: Context) -> None:
         """Launches the box of a wish, which this process holds.
 
         Raises:
@@ -252,13 +294,17 @@ class Keeper:
         assert wish.work.slots is not None  # noqa: S101  (it is a wish)
         names = wish.work.slots.names
         try:
-            self._clear(context, wish, names)
-            self._buy(context, wish, names)
+            died = self._clear(context, wish, names)
+            if not died or not self.view(context).is_paused(wish.work.slots.node_class, context.clock()):
+                self._buy(context, buy, wish, names)
         finally:
             context.journal.release(wish)
 
-    def _clear(self, context: Context, wish: Run, names: Group) -> None:
+    def _clear(self, context: Context, wish: Run, names: Group) -> bool:
         """Ends the boxes that have the slots' names: of a launch whose process died, or of older wishes.
+
+        Returns:
+            Whether there was such a launch of this wish.
 
         Raises:
             UsageError: another process is ending one.
@@ -273,28 +319,26 @@ class Keeper:
         for box in left:
             if not context.may_take(box.lease):
                 raise UsageError(f"another process works on box {box.name!r}", hint="it is launched later")
-        if wish.attempts and wish.attempts[-1].loss is None:
+        died = bool(wish.attempts) and wish.attempts[-1].loss is None
+        if died:
             lost = with_loss(context, wish, Loss.LAUNCH, "its launch was not finished")[-1]
             context.journal.write(wish, RunLost(attempt=lost, restart_at=context.clock()))
         end_boxes(context, left)
+        return died
 
-    def _buy(self, context: Context, wish: Run, names: Group) -> None:
-        """Buys the box of a wish and brings it up; a failure is written down: its class backs off.
+    def _buy(self, context: Context, buy: Buy, wish: Run, names: Group) -> None:
+        """Buys the box of a wish and brings it up; a failure is written down.
 
         Raises:
             GpucloudError: something may still be billed, or the wish was taken over.
         """
         try:
-            box = self.buy(context, context.journal.held_run(wish), self.cluster.spec_of(names))
+            box = buy(context, context.journal.held_run(wish), self.cluster.spec_of(names))
             self._join(context, box, names)
-        except _TAKEN_OVER:
-            raise
         except Exception as error:
-            self._write_failure(context, wish, error)
-            if isinstance(error, GpucloudError) and not isinstance(error, OwedError):
-                return
-            raise
-        context.journal.release(box)
+            self._write_failure(context, [wish], error)
+        else:
+            context.journal.release(box)
 
     def _join(self, context: Context, box: Box, names: Group) -> None:
         """Makes the nodes of a box known to the engine; a box that cannot join is deleted.
@@ -310,15 +354,24 @@ class Keeper:
             forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
             raise
 
-    def _write_failure(self, context: Context, wish: Run, error: Exception) -> None:
-        """Writes down that a launch failed, and until when its class backs off."""
-        assert wish.work.slots is not None  # noqa: S101  (it is a wish)
-        loss, why = Loss.REFUSED, f"unexpected {type(error).__name__}: {error}"
-        if isinstance(error, GpucloudError):
-            loss, why = Loss.CAPACITY if loss_of(error) is Loss.CAPACITY else loss, error.message
-        lost = with_loss(context, context.journal.held_run(wish), loss, why)[-1]
-        backoff = self.view(context).backoff_with(wish.work.slots.node_class, context.clock(), why)
-        context.journal.write(wish, RunLost(attempt=lost, restart_at=backoff.until))
+    def _write_failure(self, context: Context, wishes: Collection[Run], error: Exception) -> None:
+        """Writes down that launches of one class failed, and until when the class backs off.
+
+        Raises:
+            Exception: the error, if it says nothing of the class, or more than that a launch failed.
+        """
+        if isinstance(error, _TAKEN_OVER):
+            raise error
+        why = error.message if isinstance(error, GpucloudError) else f"unexpected {error!r}"
+        loss = _loss(error)
+        view, now = self.view(context), context.clock()
+        for wish in wishes:
+            assert wish.work.slots is not None  # noqa: S101  (it is a wish)
+            lost = with_loss(context, context.journal.held_run(wish), loss, why)[-1]
+            until = view.backoff_with(wish.work.slots.node_class, now, why).until
+            context.journal.write(wish, RunLost(attempt=lost, restart_at=until))
+        if isinstance(error, OwedError) or not isinstance(error, GpucloudError):
+            raise error
 
     def _renew(self, context: Context, view: View, names: Iterable[str]) -> list[GpucloudError]:
         """Moves the ends of the boxes of slots to a lease from now, several at a time."""
@@ -348,6 +401,14 @@ class Keeper:
         troubles: Sequence[GpucloudError],
     ) -> Reconciled:
         return Reconciled(slots=self.seen(context, names), actions=tuple(actions), troubles=tuple(troubles))
+
+
+def _loss(error: Exception) -> Loss:
+    """What a failed launch means for its class. Of a cloud that is asked too often, only that it was one."""
+    if isinstance(error, CloudError) and error.error_class == ErrorClass.THROTTLED:
+        return Loss.LAUNCH
+    capacity = isinstance(error, GpucloudError) and loss_of(error) is Loss.CAPACITY
+    return Loss.CAPACITY if capacity else Loss.REFUSED
 
 
 def _shown(view: View, names: Collection[str] | None = None) -> tuple[Slot, ...]:

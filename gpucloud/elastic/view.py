@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise
 
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import REMEMBERED, Backoff, Slot, SlotState, backoff_after
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import RUNS_OVER, Loss, RunState
+from gpucloud.journal.runs import RUNS_OVER, Attempt, Loss, RunState
 from gpucloud.resources import State
 from gpucloud_pricing.values import Money
 
 FAILED_LAUNCH = frozenset({Loss.CAPACITY, Loss.REFUSED})
-"""The losses after which a class backs off; a launch whose process died says nothing of its class."""
+"""The losses after which a class backs off."""
 
 UNFINISHED = LAUNCHING | {BoxState.FAILED}
 """In these states a box was never ready."""
@@ -36,12 +37,14 @@ class View:
     Attributes:
         slots: by name; those that are not wanted any more, too, as long as that counts.
         wishes: the wish of each of these slots.
+        boxes: their boxes, by id.
         failures: when launches of each class failed, and why.
         came_up: when launches of each class began that succeeded.
     """
 
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     wishes: dict[str, Run] = field(default_factory=dict[str, Run])
+    boxes: Mapping[str, Box] = field(default_factory=dict[str, Box])
     failures: defaultdict[str, list[tuple[datetime, str]]] = field(default_factory=lambda: defaultdict(list))
     came_up: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
 
@@ -50,6 +53,11 @@ class View:
         """The pauses of the classes whose launches failed."""
         found = {name: backoff_after(each, self.came_up[name]) for name, each in self.failures.items()}
         return {name: backoff for name, backoff in found.items() if backoff is not None}
+
+    def is_paused(self, node_class: str, now: datetime) -> bool:
+        """Whether nothing of a class is launched now."""
+        backoff = self.backoffs.get(node_class)
+        return backoff is not None and now < backoff.until
 
     def backoff_with(self, node_class: str, at: datetime, reason: str) -> Backoff:
         """The pause of a class after one more failure."""
@@ -73,21 +81,33 @@ def view_of(
         is_held: whether a living process works on a box or a run.
         now: the present time.
     """
-    view = View()
+    view = View(boxes=boxes)
     for run in sorted(runs, key=_begun_last):
         wish = run.work.slots
         if wish is None or wish.cluster != cluster.name:
             continue
         box = boxes.get(run.box or "")
-        for attempt in run.attempts:
-            if attempt.loss in FAILED_LAUNCH and attempt.lost_at and now - attempt.lost_at < REMEMBERED:
-                view.failures[wish.node_class].append((attempt.lost_at, attempt.message or ""))
+        view.failures[wish.node_class] += [
+            (attempt.lost_at, attempt.message or "")
+            for before, attempt in pairwise((None, *run.attempts))
+            if attempt is not None and attempt.lost_at and now - attempt.lost_at < REMEMBERED
+            if _counts(before, attempt)
+        ]
         if run.attempts and _came_up(run, box):
             view.came_up[wish.node_class].append(run.attempts[-1].at)
         for rank, name in enumerate(wish.names):
             view.wishes[name] = run
             view.slots[name] = _with_box(_slot(run, name, box, is_held, now), box, rank)
     return view
+
+
+def _counts(before: Attempt | None, attempt: Attempt) -> bool:
+    """Whether a launch failed so that its class backs off.
+
+    One that was not finished says nothing of its class; two in a row would go on so for ever.
+    """
+    twice = before is not None and before.loss is attempt.loss is Loss.LAUNCH
+    return twice or attempt.loss in FAILED_LAUNCH
 
 
 def _begun_last(run: Run) -> tuple[bool, str]:

@@ -9,6 +9,7 @@ from gpucloud.boxes import guards
 from gpucloud.boxes.bring_up import targets
 from gpucloud.inventory import reconcile
 from gpucloud.inventory.discovery import Asked, Patience, Survey, finish
+from gpucloud.inventory.reading import begin_reading
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
@@ -39,7 +40,7 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> 
     """
     assert context.state is not None  # noqa: S101  (who looks has a state folder)
     began = time.monotonic()
-    clouds, troubles = reconcile.ask_all(context, boxes)
+    clouds, troubles = begin_reading(context, boxes)
     ready = [box for box in boxes if box.state is BoxState.READY]
     nodes: list[tuple[Box, Sequence[Target]]] = []
     for box in ready:

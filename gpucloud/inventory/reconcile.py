@@ -15,22 +15,22 @@ from gpucloud.boxes.settlement import settle_box
 from gpucloud.boxes.stopping import rest, unfinished
 from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError, OwedError
-from gpucloud.journal.events import Made, StateChanged, named, read_ready_note
+from gpucloud.inventory.reading import Reading, begin_reading
+from gpucloud.journal.events import Made, Seen, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     HANDED_OVER,
     LAUNCHING,
-    OVER,
     BoxState,
     EndedBy,
 )
 from gpucloud.journal.records import Box
-from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
+from gpucloud.resources import Machine, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import isolated
-from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.ssh.keys import key_folder, read_ready
 from gpucloud_templates import GUARD_LAST_WORDS
 
@@ -39,6 +39,8 @@ SAYING_S = 0.2
 """The part of the budget for journalling and reporting at its end."""
 NEAR_THE_END = timedelta(minutes=2)
 """How much earlier than the deadline a cloud's timer may fire: some know only whole minutes."""
+AT_ONCE = 100
+"""How many boxes are journalled in one transaction: other processes wait meanwhile."""
 MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
@@ -52,9 +54,9 @@ def remains(context: Context, boxes: Iterable[Box]) -> list[Box]:
     return [
         box
         for box in boxes
-        if context.may_take(box.lease)
-        and not box.is_in_use
+        if not box.is_in_use
         and (box.is_remains or (box.expires_at is not None and box.expires_at < now))
+        and context.may_take(box.lease)
     ]
 
 
@@ -288,8 +290,9 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
 
 def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
     """Restores a box as it became ready; False if no machine of it exists, or another process holds it."""
-    asked = _ask(context, replace(box, **noted.given))
-    seen = [context.tasks.wait(call, CALL_TIMEOUT_S) for call in asked if call is not None]
+    as_noted = replace(box, **noted.given)
+    reading, _ = begin_reading(context, [as_noted])
+    seen = reading.nodes_of(context, as_noted, CALL_TIMEOUT_S)
     machines = [each for each in seen if isinstance(each, Machine) and each.state is not State.GONE]
     taken = context.take(box) if machines else None
     if taken is None:
@@ -355,57 +358,31 @@ def refresh_all(
     Returns:
         One error per box whose state could not be read.
     """
-    asked, troubles = ask_all(context, boxes)
-    return troubles + write_answers(context, asked, timeout_s=timeout_s)
-
-
-def ask_all(
-    context: Context, boxes: Iterable[Box]
-) -> tuple[list[tuple[Box, list[Call | None]]], list[GpucloudError]]:
-    """Starts to read the state of these boxes from their clouds; :func:`write_answers` waits.
-
-    Returns:
-        The calls, and one error per box that could not be asked about.
-    """
-    asked: list[tuple[Box, list[Call | None]]] = []
-    troubles: list[GpucloudError] = []
-    for box in boxes:
-        if box.state not in OVER and box.nodes:
-            with isolated(troubles, box.name):
-                asked.append((box, _ask(context, box)))
-    return asked, troubles
+    reading, troubles = begin_reading(context, boxes)
+    return troubles + write_answers(context, reading, timeout_s=timeout_s)
 
 
 def write_answers(
-    context: Context, asked: Iterable[tuple[Box, Sequence[Call | None]]], *, timeout_s: float = CALL_TIMEOUT_S
+    context: Context, reading: Reading, *, timeout_s: float = CALL_TIMEOUT_S
 ) -> list[GpucloudError]:
     """Waits for the answers of the clouds and journals them.
 
     Returns:
         One error per box whose state could not be read.
     """
+    reading.wait_for_searches(context, timeout_s)
     troubles: list[GpucloudError] = []
-    for box, calls in asked:
+    seen: list[tuple[Box, Seen]] = []
+    for box in reading.boxes:
         with isolated(troubles, f"{box.name}: {box.cloud}"):
-            seen = [None if call is None else context.tasks.wait(call, timeout_s) for call in calls]
-            _write_down(context, box, seen)
+            seen.append((box, _seen(context, box, reading.nodes_of(context, box, timeout_s))))
+    for first in range(0, len(seen), AT_ONCE):
+        context.journal.observe_all(seen[first : first + AT_ONCE])
     return troubles
 
 
-def _ask(context: Context, box: Box) -> list[Call | None]:
-    """Starts to read each node; ``None`` for one that is known to be gone."""
-
-    def look(ref: Ref) -> Resource | None:
-        # The cloud is opened in the thread: its SDK takes long to import, and clouds load at the same time.
-        return context.clouds.usable(ref.cloud).get(ref)
-
-    return [
-        None if node.state is State.GONE else context.tasks.start(partial(look, box.machine(number)))
-        for number, node in enumerate(box.nodes)
-    ]
-
-
-def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]) -> None:
+def _seen(context: Context, box: Box, resources: Sequence[Resource | None]) -> Seen:
+    """What the state of a box's machines means for the box."""
     in_doubt = any(_is_in_doubt(*each) for each in zip(box.nodes, resources, strict=True))
     now = _cloud_time(context, box) if in_doubt else context.clock()
     nodes = tuple(_node(context, box, *each, now) for each in zip(box.nodes, resources, strict=True))
@@ -426,8 +403,7 @@ def _write_down(context: Context, box: Box, resources: Sequence[Resource | None]
         if (seen_at := _billed_until(box, known, seen, node)) is not None
     }
     billed_until = {**box.billed_until, **unsure} if unsure else None
-    news = Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until)
-    context.journal.observe(box, news, state=state)
+    return Seen(state=state, facts=Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until))
 
 
 def _is_in_doubt(known: Node, seen: Resource | None) -> bool:

@@ -101,7 +101,7 @@ class Wanted:
     @property
     def has_idle_limit(self) -> bool:
         """Whether the box ends by itself when it is idle."""
-        return bool(self.spec.get("idle"))
+        return self.spec.get("idle") not in {None, "none"}
 
     @property
     def names_callers(self) -> bool:

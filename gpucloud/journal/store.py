@@ -12,7 +12,7 @@ epoch under which the writer holds the box. All reading of events is :meth:`Jour
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -113,6 +113,11 @@ class Journal:
         """
         with self._database.reading() as reader:
             return reader.since(cursor, most)
+
+    def last(self) -> int:
+        """The cursor after the last event: nothing was written while it stays the same."""
+        with self._database.reading() as reader:
+            return reader.last()
 
     def history(self, box: str) -> list[StoredEvent]:
         """Every event of a box, oldest first."""
@@ -372,8 +377,9 @@ class Journal:
             self._write(writer, box, event)
 
     def release(self, box: Box | Run) -> None:
-        """Says that we hold it no more; where that cannot be written, the end of this process says it."""
-        self._held.pop(box.id, None)
+        """Says that we hold it no more, if we do; else the end of this process says it."""
+        if self._held.pop(box.id, None) is None:
+            return
         with suppress(JournalError, StaleWriterError):
             self.write(box, Released())
 
@@ -386,13 +392,12 @@ class Journal:
         Returns:
             Whether it was written.
         """
+        return self.observe_all([(box, Seen(state=state, facts=facts))]) == 1
+
+    def observe_all(self, observations: Iterable[tuple[Box, Seen]]) -> int:
+        """Does :meth:`observe` for several boxes, in one transaction; returns how many were written."""
         with self._database.writing() as writer:
-            now = writer.box(box.id)
-            beyond = now.state in OVER or (state is not None and not may_become(now.state, state))
-            if beyond:
-                return False
-            seen = Seen(state=state, facts=facts)
-            return self._add(writer, box.id, box.epoch, seen) is Appended.WRITTEN
+            return sum(self._observe(writer, box, seen) for box, seen in observations)
 
     # --- reading
 
@@ -463,6 +468,12 @@ class Journal:
             writer.rebuild()
 
     # --- inside
+
+    def _observe(self, writer: Writer, box: Box, seen: Seen) -> bool:
+        now = writer.box(box.id)
+        if now.state in OVER or (seen.state is not None and not may_become(now.state, seen.state)):
+            return False
+        return self._add(writer, box.id, box.epoch, seen) is Appended.WRITTEN
 
     def _write(self, writer: Writer, held: Box | Run, event: Event) -> None:
         # Who does not hold a box may have appended what it observed: the epoch is what counts.

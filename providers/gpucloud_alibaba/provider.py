@@ -122,6 +122,11 @@ class AlibabaProvider:
         )
 
     @property
+    def lists_machines(self) -> bool:
+        """``DescribeInstances`` answers alike with ids and with tags."""
+        return True
+
+    @property
     def metadata(self) -> Metadata:
         """The metadata service in hardened mode (ECS user guide, "Query the interruption events ...")."""
         from gpucloud_templates import Metadata

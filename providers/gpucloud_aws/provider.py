@@ -106,6 +106,11 @@ class AwsProvider:
         return "the box powers itself off, which terminates it and leaves nothing that is billed"
 
     @property
+    def lists_machines(self) -> bool:
+        """``DescribeInstances`` answers alike with ids and with filters."""
+        return True
+
+    @property
     def metadata(self) -> Metadata:
         """Version 2 of its service (EC2 User Guide, "Spot Instance interruption notices")."""
         from gpucloud_templates import Metadata

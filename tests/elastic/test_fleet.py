@@ -71,6 +71,24 @@ def elsewhere(profile: Profile, code: str) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True)
 
 
+def launching_for_ever(profile: Profile) -> subprocess.Popen[str]:
+    """A process that has bought the box of a slot, and never brings it up."""
+    launching = elsewhere(
+        profile,
+        """
+        def wait(event):
+            if isinstance(event, MachinesCreated):
+                print("made", flush=True)
+                time.sleep(600)
+        with Client.sandbox(on_event=wait) as client:
+            client.fleet(Path(os.environ["LAB"])).up(["lab-t4-1"])
+        """,
+    )
+    assert launching.stdout is not None
+    assert launching.stdout.readline() == "made\n"
+    return launching
+
+
 def lab_file(profile: Profile) -> Path:
     """The same cluster as of :func:`lab`, as a file."""
     file = Path(profile.variables["HOME"], "cluster.yaml")
@@ -174,19 +192,7 @@ def test_a_process_that_is_killed_in_a_launch_leaves_what_the_next_one_launches_
     profile: Profile, client: Client, endpoint: Endpoint
 ) -> None:
     fleet = client.fleet(lab())
-    launching = elsewhere(
-        profile,
-        """
-        def wait(event):
-            if isinstance(event, MachinesCreated):
-                print("made", flush=True)
-                time.sleep(600)
-        with Client.sandbox(on_event=wait) as client:
-            client.fleet(Path(os.environ["LAB"])).up(["lab-t4-1"])
-        """,
-    )
-    assert launching.stdout is not None
-    assert launching.stdout.readline() == "made\n"
+    launching = launching_for_ever(profile)
     assert states(fleet.up([ONE])) == {ONE: "launching"}, "it lives: it may go on"
     launching.kill()
     launching.communicate()
@@ -196,6 +202,21 @@ def test_a_process_that_is_killed_in_a_launch_leaves_what_the_next_one_launches_
     assert [each.loss for each in run.attempts] == ["launch", None]
     assert client.cancel_run(ONE).state == "cancelled"
     assert done(fleet.reconcile(dict.fromkeys([ONE], run.created_at))) == [("lost", (ONE,))]
+    assert endpoint.client.status()["billing"] == []
+
+
+def test_what_dies_in_each_launch_does_not_buy_for_ever(
+    profile: Profile, client: Client, endpoint: Endpoint
+) -> None:
+    """A controller whose memory is short has its workers killed: each of them would buy a box and lose it."""
+    fleet = client.fleet(lab())
+    for _ in range(2):
+        launching = launching_for_ever(profile)
+        launching.kill()
+        launching.communicate()
+    assert states(fleet.reconcile(wished(ONE))) == {ONE: "wanted"}
+    assert done(fleet.reconcile(wished(ONE))) == [("wait", (ONE,))]
+    assert [each.loss for run in client.runs() for each in run.attempts] == ["launch", "launch"]
     assert endpoint.client.status()["billing"] == []
 
 

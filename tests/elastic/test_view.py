@@ -148,6 +148,11 @@ def test_a_slot_tells_why_it_was_lost_and_why_its_wish_is_over() -> None:
             None,
             "a box that came up since then ends the pause, also if it was given back",
         ),
+        (
+            [a_wish(attempts=(*lost(Loss.LAUNCH), *lost(Loss.LAUNCH, 2)))],
+            12,
+            "the second process that died in a launch of one wish would be followed by a third",
+        ),
         ([a_wish(attempts=lost(Loss.CAPACITY, -300))], None, "an old failure does not count"),
     ],
 )

@@ -72,6 +72,10 @@ class MemoryProvider:
     def forgets_ended(self) -> bool:
         return self.cloud.temperament.forgets_the_dead
 
+    @property
+    def lists_machines(self) -> bool:
+        return not self.cloud.temperament.forgets_the_dead
+
     def account(self) -> str:
         return self.cloud.call("account", "", lambda: self.cloud.account)
 

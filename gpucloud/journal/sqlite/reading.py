@@ -155,6 +155,11 @@ class Reader:
         rows = self._rows(query, {"cursor": cursor, "most": most})
         return list(map(_event, rows)), rows[-1]["seq"] if rows else cursor
 
+    def last(self) -> int:
+        """The cursor after the last event; 0 without one."""
+        [row] = self._rows("SELECT coalesce(max(seq), 0) AS last FROM events", {})
+        return int(row["last"])
+
     def history(self, box: str) -> list[StoredEvent]:
         """Every event of a box, oldest first."""
         query = "SELECT * FROM events WHERE box = :box ORDER BY number"

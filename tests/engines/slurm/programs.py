@@ -14,8 +14,8 @@ SLURM = """
 slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libmunge2 libhwloc15 liblua5.1-0 libnuma1 liblz4-1
 """
 ACCOUNTING = """
-slurmdbd slurm-wlm-mysql-plugin mariadb-server mariadb-server-core mariadb-client-core mariadb-common libmariadb3
-liburing2 libaio1
+slurmdbd slurm-wlm-mysql-plugin mariadb-server mariadb-server-core mariadb-client-core mariadb-common
+libmariadb3 liburing2 libaio1
 """
 COMMANDS = "sacct sacctmgr salloc sbatch scancel scontrol sinfo squeue srun sshare sprio"
 DAEMONS = "slurmctld slurmd slurmstepd slurmdbd munged mariadbd"

@@ -1,0 +1,130 @@
+"""Reads the machines of boxes: each by its id, or many of a region with one search."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from gpucloud.errors import GpucloudError
+from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.records import Box
+from gpucloud.resources import Ref, Resource, Search, State
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud.runtime.tasks import Call
+
+MANY = 8
+"""The machines of a region for which one search is asked instead of one call each."""
+
+Place = tuple[str, str]
+"""A cloud and a region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The machines of boxes, being read.
+
+    A search only tells which machines there are: one that it lacks is read by its id.
+    """
+
+    boxes: Sequence[Box]
+    _searches: Mapping[Place, Call]
+    _calls: dict[Ref, Call] = field(default_factory=dict[Ref, Call])
+    _listed: dict[Ref, Resource] = field(default_factory=dict[Ref, Resource])
+    _unread: dict[Place, GpucloudError] = field(default_factory=dict[Place, GpucloudError])
+
+    def wait_for_searches(self, context: Context, timeout_s: float) -> None:
+        """Waits for the searches; starts to read what they lack."""
+        for place, search in self._searches.items():
+            troubles: list[GpucloudError] = []
+            with isolated(troubles, f"{place[0]} {place[1]}"):
+                self._listed.update(context.tasks.wait(search, timeout_s))
+            if troubles:
+                self._unread[place] = troubles[0]
+        for box in self.boxes:
+            for ref in _living(box):
+                if ref not in self._listed and _place(ref) not in self._unread:
+                    self.read_alone(context, ref)
+
+    def read_alone(self, context: Context, ref: Ref) -> None:
+        """Starts to read a machine by its id, unless that was done."""
+        if ref not in self._calls:
+            self._calls[ref] = context.tasks.start(partial(_get, context, ref))
+
+    def nodes_of(self, context: Context, box: Box, timeout_s: float) -> list[Resource | None]:
+        """The machines of a box by node; ``None`` for one that is gone.
+
+        Raises:
+            GpucloudError: one could not be read.
+        """
+        return [
+            None if node.state is State.GONE else self._answer(context, box.machine(number), timeout_s)
+            for number, node in enumerate(box.nodes)
+        ]
+
+    def _answer(self, context: Context, ref: Ref, timeout_s: float) -> Resource | None:
+        if ref in self._listed:
+            return self._listed[ref]
+        if _place(ref) in self._unread:
+            raise self._unread[_place(ref)]
+        found: Resource | None = context.tasks.wait(self._calls[ref], timeout_s)
+        return found
+
+
+def begin_reading(context: Context, boxes: Iterable[Box]) -> tuple[Reading, list[GpucloudError]]:
+    """Starts to read the machines of boxes, all at the same time.
+
+    Returns:
+        The reading, and one error per box that could not be asked about.
+    """
+    troubles: list[GpucloudError] = []
+    asked: list[Box] = []
+    by_place: defaultdict[Place, list[Ref]] = defaultdict(list)
+    for box in boxes:
+        if box.state not in OVER and box.nodes:
+            with isolated(troubles, box.name):
+                for ref in _living(box):
+                    by_place[_place(ref)].append(ref)
+                asked.append(box)
+    searches = {
+        place: context.tasks.start(partial(_search, context, place))
+        for place, refs in by_place.items()
+        if len(refs) >= MANY
+    }
+    reading = Reading(asked, searches)
+    for place in by_place.keys() - searches.keys():
+        for ref in by_place[place]:
+            reading.read_alone(context, ref)
+    return reading, troubles
+
+
+def _living(box: Box) -> list[Ref]:
+    return [box.machine(number) for number, node in enumerate(box.nodes) if node.state is not State.GONE]
+
+
+def _place(ref: Ref) -> Place:
+    return ref.cloud, ref.region
+
+
+# A cloud is opened in the thread: its SDK takes long to import, and clouds load at the same time.
+
+
+def _get(context: Context, ref: Ref) -> Resource | None:
+    return context.clouds.usable(ref.cloud).get(ref)
+
+
+def _search(context: Context, place: Place) -> dict[Ref, Resource]:
+    """The machines of the owner in a region; none for a cloud whose lists lack what a box needs.
+
+    Raises:
+        GpucloudError: the region could not be read.
+    """
+    cloud = context.clouds.usable(place[0])
+    if not cloud.lists_machines:
+        return {}
+    found = cloud.find(Search(owner=context.owner, regions=(place[1],), machines_only=True))
+    if found.unread:
+        raise GpucloudError(f"{' '.join(place)} could not be read: {found.unread[0].error}")
+    return {each.ref: each for each in found.resources}

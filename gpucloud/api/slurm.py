@@ -261,8 +261,9 @@ class Slurm:
 
     def _want_unknown(self, wanted: Mapping[str, Node]) -> None:
         """Wants the nodes that Slurm starts and the journal does not know, as their jobs need them."""
-        known = {slot.name for slot in self._fleet.seen()}
-        unknown = [name for name in wanted if name not in known]
+        awaited = [name for name, node in wanted.items() if node.is_awaited]
+        known = {slot.name for slot in self._fleet.seen()} if awaited else set[str]()
+        unknown = [name for name in awaited if name not in known]
         if unknown:
             jobs = [expand(job.nodes) for job in self._controller.jobs() if job.state == "CF"]
             for box in gangs(unknown, jobs, self.cluster.class_of):

@@ -24,6 +24,7 @@ from gpucloud.runtime.events import Sink, ignore
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.fleet import Fleet
+    from gpucloud.api.kubernetes import Kubernetes
     from gpucloud.api.launching import Confirm
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
@@ -812,6 +813,19 @@ class Client:
         from gpucloud.api.slurm import Slurm
 
         return Slurm(file, self, self._session)
+
+    def kubernetes(self, cluster: Cluster | Path) -> Kubernetes:
+        """The boxes of a cluster as groups of nodes for Kubernetes' cluster-autoscaler.
+
+        Args:
+            cluster: the cluster, or the file that it is in (``cluster.yaml``).
+
+        Raises:
+            UsageError: the file cannot be read, or is not valid; with file and line.
+        """
+        from gpucloud.api.kubernetes import Kubernetes
+
+        return Kubernetes(self, self._session, self.fleet(cluster))
 
     # --- boxes
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from gpucloud.api.launching import Buyer
 from gpucloud.boxes.provision import Deal, Wanted, environment_of, provision, refuse_impossible
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
+from gpucloud.elastic.fleet import NO_LABELS, Buy, Join, Keeper, Reconciled
 from gpucloud.elastic.rules import Backoff, Slot
+from gpucloud.elastic.view import View
+from gpucloud.errors import GpucloudError
 from gpucloud.inventory.discovery import Survey, refuse_taken_name
 from gpucloud.runtime.tasks import Call
 
@@ -39,26 +41,32 @@ class Fleet:
     _session: Session
     _join: Join = field(default=lambda _context, _box, _slots: None)
 
-    def want(self, slots: Sequence[str], *, gang: bool = False) -> tuple[Slot, ...]:
+    def want(
+        self, slots: Sequence[str], *, gang: bool = False, labels: Mapping[str, str] = NO_LABELS
+    ) -> tuple[Slot, ...]:
         """Writes down that slots are wanted, and returns at once: :meth:`up` or :meth:`reconcile` launches.
 
         Args:
             slots: the names of the slots.
             gang: launches them as the nodes of one box, in this order, all or none.
+            labels: what the engine says of those that are wanted from now on, in its own words.
 
         Raises:
             UsageError: the cluster has no such slot, or a part of the gang is up already.
         """
-        return self.want_boxes(_groups(slots, gang=gang))
+        return self.want_boxes(_groups(slots, gang=gang), labels)
 
-    def want_boxes(self, boxes: Sequence[Sequence[str]]) -> tuple[Slot, ...]:
+    def want_boxes(
+        self, boxes: Sequence[Sequence[str]], labels: Mapping[str, str] = NO_LABELS
+    ) -> tuple[Slot, ...]:
         """Like :meth:`want`, for the slots of several boxes: those of one are launched together.
 
         Args:
             boxes: the slots of each box, by rank.
+            labels: as of :meth:`want`.
         """
         with self._session.operation() as context:
-            self._keeper.want(context, [tuple(box) for box in boxes])
+            self._keeper.want(context, [tuple(box) for box in boxes], labels)
             return self._keeper.seen(context, [name for box in boxes for name in box])
 
     def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
@@ -82,15 +90,24 @@ class Fleet:
         with self._session.operation() as context:
             return self._keeper.down(context, slots)
 
+    def launch(self, slots: Collection[str]) -> Reconciled:
+        """Launches those of these slots that are wanted by :meth:`want`, and do not have to wait."""
+        with self._session.operation() as context:
+            return self._keeper.launch(context, slots)
+
+    def give_back(self, slots: Collection[str]) -> None:
+        """Writes down that slots are not wanted any more, and returns at once: :meth:`look` deletes them."""
+        with self._session.operation() as context:
+            self._keeper.give_back(context, slots)
+
     def renew(self, slots: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now, several at a time."""
         with self._session.operation() as context:
             return self._keeper.renew(context, slots)
 
-    def seen(self) -> tuple[Slot, ...]:
-        """The slots that are wanted or still have a box, from the journal: no cloud is asked."""
-        with self._session.operation() as context:
-            return self._keeper.seen(context)
+    def label(self, wish: str, labels: Mapping[str, str]) -> None:
+        """Adds labels to the slots of a wish, unless that is over; a label that was there is replaced."""
+        self._session.journal.label(wish, labels)
 
     def pauses(self) -> Mapping[str, Backoff]:
         """Until when nothing is launched of the classes whose last launch failed, and why."""
@@ -98,6 +115,20 @@ class Fleet:
             now = context.clock()
             backoffs = self._keeper.view(context).backoffs
             return {name: backoff for name, backoff in backoffs.items() if now < backoff.until}
+
+    def rejoin(self, slots: Collection[str]) -> Sequence[GpucloudError]:
+        """Makes the nodes of slots that are ready known to an engine that has forgotten them.
+
+        Returns:
+            One error for each box that could not join; it stays.
+        """
+        with self._session.operation() as context:
+            return self._keeper.rejoin(context, slots)
+
+    def seen(self) -> tuple[Slot, ...]:
+        """The slots that are wanted or still have a box, from the journal: no cloud is asked."""
+        with self._session.operation() as context:
+            return self._keeper.seen(context)
 
     def reconcile(self, wanted: Mapping[str, datetime], *, as_of: datetime | None = None) -> Reconciled:
         """Looks after all slots once: launches, renews and ends boxes, and says which are lost or wait.
@@ -112,6 +143,19 @@ class Fleet:
         """
         with self._session.operation() as context:
             return self._keeper.reconcile(context, wanted, as_of)
+
+    def look(self) -> Reconciled:
+        """Looks after all slots once, as :meth:`reconcile`, by what :meth:`want` and :meth:`give_back` wrote.
+
+        Nothing is launched: what is to be is in the actions, for :meth:`launch`.
+        """
+        with self._session.operation() as context:
+            return self._keeper.look(context)
+
+    def view(self) -> View:
+        """The slots with what was wanted of each, also of late, from the journal: no cloud is asked."""
+        with self._session.operation() as context:
+            return self._keeper.view(context)
 
     @property
     def _keeper(self) -> Keeper:

@@ -76,10 +76,12 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "runs": Entry("gpucloud.cli.runs:COMMANDS", "List, show and cancel runs; their output.", BOXES),
     "tend": Entry("gpucloud.cli.tend:tend", "Settle, restart lost runs, end what is overdue.", BOXES),
+    "k8s": Entry("gpucloud.cli.k8s:COMMANDS", "Bring nodes for a Kubernetes cluster.", BOXES),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "slurm": Entry("gpucloud.cli.slurm:COMMANDS", "Launch and end nodes as Slurm wants.", ENGINES),
+    "ray": Entry("gpucloud.cli.ray:COMMANDS", "Launch and end nodes as Ray wants.", ENGINES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),

@@ -12,6 +12,7 @@ from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocum
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
+from gpucloud.elastic.ray.configuration import Configuration
 from gpucloud.market.documents import (
     CommitmentsDocument,
     EquivalentsDocument,
@@ -285,6 +286,12 @@ class ForwardDocument(TypedDict):
     ports: list[PortDocument]
 
 
+class K8sServeDocument(TypedDict):
+    """Where cluster-autoscaler is answered from now on."""
+
+    address: str
+
+
 class HostDocument(TypedDict):
     """A node as a host of ssh."""
 
@@ -309,6 +316,18 @@ class SshConfigDocument(TypedDict):
     included: bool
     hosts: list[HostDocument]
     text: str
+
+
+class RayInitDocument(TypedDict):
+    """The configuration of Ray's autoscaler for a cluster.
+
+    Attributes:
+        configuration: what Ray reads, as YAML or JSON.
+        head_command: the command that starts the head, with the configuration in ``ray.yaml``.
+    """
+
+    configuration: Configuration
+    head_command: str
 
 
 class NodeHostDocument(TypedDict):
@@ -908,6 +927,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "forward": ForwardDocument,
     "hosts": HostsDocument,
     "images": ImagesDocument,
+    "k8s-serve": K8sServeDocument,
     "launch": LaunchDocument,
     "list": ListDocument,
     "logs": LogDocument | LogLineDocument,
@@ -919,6 +939,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "prices-refresh": PricesRefreshDocument,
     "prices-watch": PriceWatchDocument,
     "project": ProjectDocument,
+    "ray-init": RayInitDocument,
     "recover": RecoverDocument,
     "run": RunDocument | RunDetachedDocument,
     "runs-cancel": RunsCancelDocument,

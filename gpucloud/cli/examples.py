@@ -31,6 +31,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "show": ("show trainer", "show trainer --live --json"),
     "ssh": ("ssh trainer", "ssh trainer -- -L 8888:localhost:8888"),
     "ssh-config": ("ssh-config", "ssh-config --install"),
+    "ray": ("ray init", "ray init lab.yaml --head 10.0.0.5"),
+    "ray init": ("ray init", "ray init lab.yaml --head 10.0.0.5"),
     "hosts": ("hosts trainer", "hosts trainer --format ansible"),
     "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
     "setup": ("setup trainer", "setup trainer --json"),
@@ -72,6 +74,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "runs cancel": ("runs cancel nightly", "runs cancel nightly --yes"),
     "runs logs": ("runs logs nightly", "runs logs nightly -f"),
     "tend": ("tend", "tend --every 60s"),
+    "k8s": (
+        "k8s serve --help",
+        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt",
+    ),
+    "k8s serve": (
+        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt",
+        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt --listen 0.0.0.0:8086",
+    ),
     "sweep": ("sweep --dry-run", "sweep --older-than 2h --yes"),
     "recover": ("recover", "recover --json"),
     "slurm": ("slurm init cluster.yaml", "slurm sync"),

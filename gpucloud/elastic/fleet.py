@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
@@ -41,10 +41,10 @@ AT_ONCE = 128
 """The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
-LOOK_EVERY = timedelta(minutes=2)
-"""How often the clouds are asked about boxes that are up: its engine notices that a node is gone."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
+
+NO_LABELS: Mapping[str, str] = {}
 
 _NEVER_LOST = datetime.max.replace(tzinfo=UTC)
 _BUSY = frozenset({SlotState.LAUNCHING, SlotState.READY, SlotState.ENDING})
@@ -110,10 +110,11 @@ class Keeper:
 
         return view_of(self.cluster, runs, boxes, is_held, now)
 
-    def want(self, context: Context, groups: Sequence[Group]) -> None:
+    def want(self, context: Context, groups: Sequence[Group], labels: Mapping[str, str] = NO_LABELS) -> None:
         """Writes down which slots are wanted, each group as the nodes of one box. Nothing is bought.
 
-        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew.
+        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew. ``labels`` are
+        those of the wishes that are written.
 
         Raises:
             UsageError: the cluster has no such slot, or a group cannot be launched as a whole.
@@ -123,7 +124,7 @@ class Keeper:
                 raise UsageError(f"a gang is of one class: {', '.join(group)}")
         view = self.view(context) if groups else View()
         works = {
-            new_id("run-", context.clock(), context.randomness(10)): self._work(group)
+            new_id("run-", context.clock(), context.randomness(10)): self._work(group, labels)
             for group in groups
             if self._is_new(context, view, group)
         }
@@ -137,10 +138,14 @@ class Keeper:
             UsageError: as :meth:`want`.
         """
         self.want(context, groups)
+        return self.launch(context, list(dict.fromkeys(name for group in groups for name in group)))
+
+    def launch(self, context: Context, names: Collection[str]) -> Reconciled:
+        """Launches those of these slots that are wanted, and do not have to wait; nothing is wanted anew."""
         settle_first(context)
-        view, names = self.view(context), {name: None for group in groups for name in group}
-        seen = [view.slots[name] for name in names if name in view.slots]
-        wanted = dict.fromkeys(names, _NEVER_LOST)
+        view = self.view(context)
+        seen = [view.slots[name] for name in names if name in view.slots and view.is_wanted(name)]
+        wanted = dict.fromkeys((slot.name for slot in seen), _NEVER_LOST)
         actions = reconcile(self.cluster, wanted, seen, view.backoffs, context.clock())
         troubles = self._launch(context, _groups(actions, Do.LAUNCH))
         return self._result(context, names, actions, troubles)
@@ -152,11 +157,29 @@ class Keeper:
         self._end(context, view, [slot.name for slot in known if set(slot.gang) <= set(names)], troubles)
         return self._result(context, names, (), troubles)
 
+    def give_back(self, context: Context, names: Collection[str]) -> None:
+        """Ends the wishes for slots; no cloud is asked: the next look deletes their boxes."""
+        view = self.view(context)
+        self._give_up_all(context, view, [name for name in names if view.is_wanted(name)])
+
     def renew(self, context: Context, names: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now."""
         view = self.view(context)
         ready = [name for name in names if name in view.slots and view.slots[name].state is SlotState.READY]
         return self._result(context, names, (), self._renew(context, view, ready))
+
+    def rejoin(self, context: Context, names: Collection[str]) -> list[GpucloudError]:
+        """Makes the nodes of slots that are ready known to their engine once more, several at a time.
+
+        Returns:
+            One error for each box that could not join; it stays.
+        """
+        view = self.view(context)
+        ready = [view.slots[name] for name in names if name in view.slots]
+        boxes = {slot.box: slot.gang for slot in ready if slot.state is SlotState.READY}
+        known = context.journal.known([box for box in boxes if box])
+        calls = [(box.name, partial(self._rejoin_one, box, boxes[box.id])) for box in known]
+        return _in_threads(context, calls)
 
     def reconcile(
         self, context: Context, wanted: Mapping[str, datetime], as_of: datetime | None = None
@@ -171,12 +194,7 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        before = context.journal.last()
-        view = self.view(context)
-        troubles = refresh_all(context, self._boxes_to_look_at(context, view))
-        troubles += settle(context, budget_s=SETTLE_S)
-        if context.journal.last() != before:
-            view = self.view(context)
+        view, troubles = self._look_around(context)
         actions = reconcile(
             self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
         )
@@ -189,14 +207,28 @@ class Keeper:
             return Reconciled(slots=_shown(view), actions=tuple(actions), troubles=tuple(troubles))
         return self._result(context, None, actions, troubles)
 
+    def look(self, context: Context) -> Reconciled:
+        """Renews the boxes that are wanted by :meth:`want`, and ends the others.
+
+        It is for an engine that says what it wants by :meth:`want` and :meth:`give_back`, also during a look.
+        What is to be launched is only told, in the actions.
+        """
+        view, troubles = self._look_around(context)
+        wanted = {name: wish.created_at for name, wish in view.wishes.items() if view.is_wanted(name)}
+        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        troubles += self._renew(context, view, _names(actions, Do.RENEW))
+        self._end(context, view, _names(actions, Do.END), troubles)
+        return self._result(context, None, actions, troubles)
+
     def seen(self, context: Context, names: Collection[str] | None = None) -> tuple[Slot, ...]:
         """The slots that are wanted, or still have a box, in order; no cloud is asked."""
         return _shown(self.view(context), names)
 
     # --- wishes
 
-    def _work(self, group: Group) -> Work:
-        slots = Slots(cluster=self.cluster.name, node_class=self.cluster.class_of(group[0]), names=group)
+    def _work(self, group: Group, labels: Mapping[str, str]) -> Work:
+        node_class = self.cluster.class_of(group[0])
+        slots = Slots(cluster=self.cluster.name, node_class=node_class, names=group, labels=labels)
         return Work(spec=self.cluster.spec_of(group).document(), command="", slots=slots)
 
     def _is_new(self, context: Context, view: View, group: Group) -> bool:
@@ -226,14 +258,24 @@ class Keeper:
             was_up = slot.state in {SlotState.READY, SlotState.LOST, SlotState.ENDING}
             context.journal.write(taken, RunEnded(state=RunState.ENDED) if was_up else _NEVER_UP)
 
+    def _give_up_all(self, context: Context, view: View, names: Iterable[str]) -> Collection[str]:
+        """Ends the wishes for slots that are not over; the ids of all of them."""
+        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
+        for wish, slot in wishes.values():
+            if wish.state not in RUNS_OVER:
+                self._give_up(context, wish, slot)
+        return wishes.keys()
+
     # --- boxes
 
-    def _boxes_to_look_at(self, context: Context, view: View) -> list[Box]:
-        """The boxes that were up when somebody looked, if that is a while ago for one of them."""
-        since = context.clock() - LOOK_EVERY
+    def _look_around(self, context: Context) -> tuple[View, list[GpucloudError]]:
+        """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
+        before, view = context.journal.last(), self.view(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
-        boxes = [box for id_ in up if id_ and (box := view.boxes.get(id_)) is not None]
-        return boxes if any(box.seen_at is None or box.seen_at <= since for box in boxes) else []
+        troubles = refresh_all(context, [view.boxes[each] for each in up if each])
+        troubles += settle(context, budget_s=SETTLE_S)
+        changed = context.journal.last() != before
+        return self.view(context) if changed else view, troubles
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""
@@ -354,6 +396,9 @@ class Keeper:
             forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
             raise
 
+    def _rejoin_one(self, box: Box, names: Group, context: Context) -> None:
+        self.join(context, box, names)
+
     def _write_failure(self, context: Context, wishes: Collection[Run], error: Exception) -> None:
         """Writes down that launches of one class failed, and until when the class backs off.
 
@@ -386,10 +431,7 @@ class Keeper:
 
     def _end(self, context: Context, view: View, names: Iterable[str], troubles: list[GpucloudError]) -> None:
         """Ends the wishes for slots first, so that nobody launches for them, then their boxes."""
-        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
-        for wish, slot in wishes.values():
-            if wish.state not in RUNS_OVER:
-                self._give_up(context, wish, slot)
+        wishes = self._give_up_all(context, view, names)
         ids = {each.box for wish in wishes for each in context.journal.run(wish).attempts if each.box}
         end_all(context, [box for box in context.journal.known(ids) if box.state not in OVER], troubles)
 

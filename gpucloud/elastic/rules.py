@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -50,6 +50,8 @@ class Slot:
         price: of its machine, per hour.
         expires_at: when its box ends unless its lease is renewed.
         reason: why it is lost or waits.
+        wish: the id of the wish for it; each wish has one of its own.
+        labels: what its engine says of it.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Slot:
     price: Money | None = None
     expires_at: datetime | None = None
     reason: str | None = None
+    wish: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

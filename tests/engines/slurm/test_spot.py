@@ -8,7 +8,7 @@ from tests.waiting import until
 CLUSTER = """\
 cluster: lab
 classes:
-  t4: {gpu: "T4:1", purchase: spot, clouds: [aws, alibaba], max_price: 1.00, checkpoint: "touch saved", max: 3}
+  t4: {gpu: "T4:1", purchase: spot, clouds: [aws, alibaba], checkpoint: "touch saved", max: 3}
 idle: 8s
 """
 JOB = """\

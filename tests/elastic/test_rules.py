@@ -128,6 +128,14 @@ def test_who_waits_is_told_until_when_and_why() -> None:
     assert action == Action(do=Do.WAIT, slots=(ONE,), until=LATER, reason="no capacity")
 
 
+def test_what_another_process_wants_since_the_engine_was_asked_is_not_ended() -> None:
+    """An engine wants a slot right after it was asked what it wants."""
+    newer, older = slots("launching", ONE, since=START), slots("ready", TWO, left=59, since=EARLIER)
+    found = reconcile(LAB, {}, newer + older, {}, LATER, as_of=at(-1))
+    assert [told(action) for action in found] == ["nothing 1", "end 2"]
+    assert [told(action) for action in reconcile(LAB, {}, newer, {}, LATER)] == ["end 1"]
+
+
 @pytest.mark.parametrize("name", ["lab-t4-0", "lab-t4-9", "lab-t4-01", "lab-a100-1", "t4-1", "other-t4-1"])
 def test_a_slot_that_the_cluster_does_not_have_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="has no slot"):

@@ -14,6 +14,7 @@ from tests.waiting import until
 
 __all__ = ["cli", "endpoint", "own_clouds"]
 
+pytestmark = pytest.mark.timeout(900)  # four or five programs of Ray start for each node
 PAGE = "10.0.0.5"
 """The address of the head in docs/ray.md."""
 
@@ -94,6 +95,6 @@ def test_a_class_whose_launch_failed_is_not_asked_for_again_however_often_ray_as
 def test_a_node_that_its_cloud_takes_back_is_drained_before(cli: Shell) -> None:
     with cluster(cli, {"t4": {"purchase": "spot"}}).running() as head, head.working(1):
         [box] = until(lambda: [box for box in cli.boxes() if box["state"] == "ready"], "the box")
-        until(lambda: "RAY_RUNNING (id=" in head.log().split("type=t4")[-1], "the node")
+        until(lambda: re.search(r"RAY_RUNNING \(id=\S+ type=t4", head.log()), "the node")
         cli.sandbox.interrupt(box["nodes"][0]["instance_id"], notice_s=100)
         until(lambda: "is DRAINING" in head.log(), "the drain")

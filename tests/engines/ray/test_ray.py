@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -90,6 +91,12 @@ def test_a_class_whose_launch_failed_is_not_asked_for_again_however_often_ray_as
         assert cli.changes_asked() == []
         assert said in head.log()
         assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_request_that_waits_for_ray_serve_gets_a_box(cli: Shell) -> None:
+    with cluster(cli).running() as head:
+        assert json.loads(head.serve(ROOT / "docs" / "examples" / "ray_serve.py")) == {"bytes": 5}
+        assert [box["name"] for box in cli.boxes()] == ["lab-t4-1"]
 
 
 def test_a_node_that_its_cloud_takes_back_is_drained_before(cli: Shell) -> None:

@@ -12,6 +12,7 @@ from gpucloud.boxes.provision import Deal, Wanted, environment_of, provision, re
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.fleet import NO_LABELS, Buy, Join, Keeper, Reconciled
 from gpucloud.elastic.rules import Backoff, Slot
+from gpucloud.elastic.view import View
 from gpucloud.errors import GpucloudError
 from gpucloud.inventory.discovery import Survey, refuse_taken_name
 from gpucloud.runtime.tasks import Call
@@ -74,6 +75,16 @@ class Fleet:
         with self._session.operation() as context:
             return self._keeper.down(context, slots)
 
+    def launch(self, slots: Collection[str]) -> Reconciled:
+        """Launches those of these slots that are wanted by :meth:`want`, and do not have to wait."""
+        with self._session.operation() as context:
+            return self._keeper.launch(context, slots)
+
+    def give_back(self, slots: Collection[str]) -> None:
+        """Writes down that slots are not wanted any more, and returns at once: :meth:`look` deletes them."""
+        with self._session.operation() as context:
+            self._keeper.give_back(context, slots)
+
     def renew(self, slots: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now, several at a time."""
         with self._session.operation() as context:
@@ -117,6 +128,19 @@ class Fleet:
         """
         with self._session.operation() as context:
             return self._keeper.reconcile(context, wanted, as_of)
+
+    def look(self) -> Reconciled:
+        """Looks after all slots once, as :meth:`reconcile`, by what :meth:`want` and :meth:`give_back` wrote.
+
+        Nothing is launched: what is to be is in the actions, for :meth:`launch`.
+        """
+        with self._session.operation() as context:
+            return self._keeper.look(context)
+
+    def view(self) -> View:
+        """The slots with what was wanted of each, also of late, from the journal: no cloud is asked."""
+        with self._session.operation() as context:
+            return self._keeper.view(context)
 
     @property
     def _keeper(self) -> Keeper:

@@ -76,6 +76,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "runs": Entry("gpucloud.cli.runs:COMMANDS", "List, show and cancel runs; their output.", BOXES),
     "tend": Entry("gpucloud.cli.tend:tend", "Settle, restart lost runs, end what is overdue.", BOXES),
+    "k8s": Entry("gpucloud.cli.k8s:COMMANDS", "Bring nodes for a Kubernetes cluster.", BOXES),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),

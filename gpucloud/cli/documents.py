@@ -286,6 +286,18 @@ class ForwardDocument(TypedDict):
     ports: list[PortDocument]
 
 
+class K8sServeDocument(TypedDict):
+    """Where cluster-autoscaler is answered from now on."""
+
+    address: str
+
+
+class K8sManifestsDocument(TypedDict):
+    """What a Kubernetes cluster needs to use the nodes, each as Kubernetes has it."""
+
+    manifests: list[dict[str, Any]]
+
+
 class HostDocument(TypedDict):
     """A node as a host of ssh."""
 
@@ -856,6 +868,8 @@ DOCUMENTS: Mapping[str, Any] = {
     "forward": ForwardDocument,
     "hosts": HostsDocument,
     "images": ImagesDocument,
+    "k8s-manifests": K8sManifestsDocument,
+    "k8s-serve": K8sServeDocument,
     "launch": LaunchDocument,
     "list": ListDocument,
     "logs": LogDocument | LogLineDocument,

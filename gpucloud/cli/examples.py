@@ -74,6 +74,18 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "runs cancel": ("runs cancel nightly", "runs cancel nightly --yes"),
     "runs logs": ("runs logs nightly", "runs logs nightly -f"),
     "tend": ("tend", "tend --every 60s"),
+    "k8s": (
+        "k8s manifests cluster.yaml --image registry.lab/gpucloud:0.1.0 --server https://10.0.0.5:6443",
+        "k8s serve cluster.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://10.0.0.5:6443",
+    ),
+    "k8s manifests": (
+        "k8s manifests cluster.yaml --image registry.lab/gpucloud:0.1.0 --server https://10.0.0.5:6443",
+        "k8s manifests cluster.yaml --image gpucloud:0.1.0 --server https://10.0.0.5:6443 --part kueue",
+    ),
+    "k8s serve": (
+        "k8s serve cluster.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://10.0.0.5:6443",
+        "k8s serve lab.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://k --token-file f",
+    ),
     "sweep": ("sweep --dry-run", "sweep --older-than 2h --yes"),
     "recover": ("recover", "recover --json"),
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),

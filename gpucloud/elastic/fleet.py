@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
@@ -41,8 +41,6 @@ AT_ONCE = 128
 """The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
-LOOK_EVERY = timedelta(minutes=2)
-"""How often the clouds are asked about boxes that are up: its engine notices that a node is gone."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
@@ -140,10 +138,14 @@ class Keeper:
             UsageError: as :meth:`want`.
         """
         self.want(context, groups)
+        return self.launch(context, list(dict.fromkeys(name for group in groups for name in group)))
+
+    def launch(self, context: Context, names: Collection[str]) -> Reconciled:
+        """Launches those of these slots that are wanted, and do not have to wait; nothing is wanted anew."""
         settle_first(context)
-        view, names = self.view(context), {name: None for group in groups for name in group}
-        seen = [view.slots[name] for name in names if name in view.slots]
-        wanted = dict.fromkeys(names, _NEVER_LOST)
+        view = self.view(context)
+        seen = [view.slots[name] for name in names if name in view.slots and view.is_wanted(name)]
+        wanted = dict.fromkeys((slot.name for slot in seen), _NEVER_LOST)
         actions = reconcile(self.cluster, wanted, seen, view.backoffs, context.clock())
         troubles = self._launch(context, _groups(actions, Do.LAUNCH))
         return self._result(context, names, actions, troubles)
@@ -154,6 +156,11 @@ class Keeper:
         known = [slot for name in names if (slot := view.slots.get(name)) is not None]
         self._end(context, view, [slot.name for slot in known if set(slot.gang) <= set(names)], troubles)
         return self._result(context, names, (), troubles)
+
+    def give_back(self, context: Context, names: Collection[str]) -> None:
+        """Ends the wishes for slots; no cloud is asked: the next look deletes their boxes."""
+        view = self.view(context)
+        self._give_up_all(context, view, [name for name in names if view.is_wanted(name)])
 
     def renew(self, context: Context, names: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now."""
@@ -187,12 +194,7 @@ class Keeper:
         Raises:
             UsageError: the cluster has no such slot.
         """
-        before = context.journal.last()
-        view = self.view(context)
-        troubles = refresh_all(context, self._boxes_to_look_at(context, view))
-        troubles += settle(context, budget_s=SETTLE_S)
-        if context.journal.last() != before:
-            view = self.view(context)
+        view, troubles = self._look_around(context)
         actions = reconcile(
             self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
         )
@@ -203,6 +205,19 @@ class Keeper:
         troubles += self._launch(context, groups)
         if all(action.do in {Do.NOTHING, Do.LOST} for action in actions):
             return Reconciled(slots=_shown(view), actions=tuple(actions), troubles=tuple(troubles))
+        return self._result(context, None, actions, troubles)
+
+    def look(self, context: Context) -> Reconciled:
+        """Renews the boxes that are wanted by :meth:`want`, and ends the others.
+
+        It is for an engine that says what it wants by :meth:`want` and :meth:`give_back`, also during a look.
+        What is to be launched is only told, in the actions.
+        """
+        view, troubles = self._look_around(context)
+        wanted = {name: wish.created_at for name, wish in view.wishes.items() if view.is_wanted(name)}
+        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        troubles += self._renew(context, view, _names(actions, Do.RENEW))
+        self._end(context, view, _names(actions, Do.END), troubles)
         return self._result(context, None, actions, troubles)
 
     def seen(self, context: Context, names: Collection[str] | None = None) -> tuple[Slot, ...]:
@@ -243,14 +258,24 @@ class Keeper:
             was_up = slot.state in {SlotState.READY, SlotState.LOST, SlotState.ENDING}
             context.journal.write(taken, RunEnded(state=RunState.ENDED) if was_up else _NEVER_UP)
 
+    def _give_up_all(self, context: Context, view: View, names: Iterable[str]) -> Collection[str]:
+        """Ends the wishes for slots that are not over; the ids of all of them."""
+        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
+        for wish, slot in wishes.values():
+            if wish.state not in RUNS_OVER:
+                self._give_up(context, wish, slot)
+        return wishes.keys()
+
     # --- boxes
 
-    def _boxes_to_look_at(self, context: Context, view: View) -> list[Box]:
-        """The boxes that were up when somebody looked, if that is a while ago for one of them."""
-        since = context.clock() - LOOK_EVERY
+    def _look_around(self, context: Context) -> tuple[View, list[GpucloudError]]:
+        """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
+        before, view = context.journal.last(), self.view(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
-        boxes = [box for id_ in up if id_ and (box := view.boxes.get(id_)) is not None]
-        return boxes if any(box.seen_at is None or box.seen_at <= since for box in boxes) else []
+        troubles = refresh_all(context, [view.boxes[each] for each in up if each])
+        troubles += settle(context, budget_s=SETTLE_S)
+        changed = context.journal.last() != before
+        return self.view(context) if changed else view, troubles
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""
@@ -406,10 +431,7 @@ class Keeper:
 
     def _end(self, context: Context, view: View, names: Iterable[str], troubles: list[GpucloudError]) -> None:
         """Ends the wishes for slots first, so that nobody launches for them, then their boxes."""
-        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
-        for wish, slot in wishes.values():
-            if wish.state not in RUNS_OVER:
-                self._give_up(context, wish, slot)
+        wishes = self._give_up_all(context, view, names)
         ids = {each.box for wish in wishes for each in context.journal.run(wish).attempts if each.box}
         end_all(context, [box for box in context.journal.known(ids) if box.state not in OVER], troubles)
 

@@ -54,6 +54,10 @@ class View:
         found = {name: backoff_after(each, self.came_up[name]) for name, each in self.failures.items()}
         return {name: backoff for name, backoff in found.items() if backoff is not None}
 
+    def is_wanted(self, name: str) -> bool:
+        """Whether the newest wish for a slot is not over."""
+        return name in self.wishes and self.wishes[name].state not in RUNS_OVER
+
     def is_paused(self, node_class: str, now: datetime) -> bool:
         """Whether nothing of a class is launched now."""
         backoff = self.backoffs.get(node_class)

@@ -41,6 +41,8 @@ NEAR_THE_END = timedelta(minutes=2)
 """How much earlier than the deadline a cloud's timer may fire: some know only whole minutes."""
 AT_ONCE = 100
 """How many boxes are journalled in one transaction: other processes wait meanwhile."""
+OF_LATE = timedelta(minutes=1)
+"""How long it is not journalled again that a box is as it was: many look at many boxes."""
 MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
@@ -375,7 +377,9 @@ def write_answers(
     seen: list[tuple[Box, Seen]] = []
     for box in reading.boxes:
         with isolated(troubles, f"{box.name}: {box.cloud}"):
-            seen.append((box, _seen(context, box, reading.nodes_of(context, box, timeout_s))))
+            news = _seen(context, box, reading.nodes_of(context, box, timeout_s))
+            if _is_news(box, news, context.clock()):
+                seen.append((box, news))
     for first in range(0, len(seen), AT_ONCE):
         context.journal.observe_all(seen[first : first + AT_ONCE])
     return troubles
@@ -404,6 +408,12 @@ def _seen(context: Context, box: Box, resources: Sequence[Resource | None]) -> S
     }
     billed_until = {**box.billed_until, **unsure} if unsure else None
     return Seen(state=state, facts=Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until))
+
+
+def _is_news(box: Box, seen: Seen, now: datetime) -> bool:
+    """Whether what was seen is to be journalled: it differs from what was seen a moment ago."""
+    of_late = box.seen_at is not None and timedelta() <= now - box.seen_at < OF_LATE
+    return not of_late or seen != Seen(facts=Facts(nodes=box.nodes))
 
 
 def _is_in_doubt(known: Node, seen: Resource | None) -> bool:

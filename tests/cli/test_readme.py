@@ -51,7 +51,7 @@ def test_both_readmes_have_the_same_blocks_headings_and_links() -> None:
 def test_every_command_is_in_the_table_and_nothing_else(file: Path) -> None:
     """The table of commands is the program's."""
     rows = re.findall(r"^\| (`[a-z].*?) \|", text(file), re.MULTILINE)
-    named = {word.split()[0] for row in rows for word in re.findall(r"`([a-z -]+)`", row)}
+    named = {word.split()[0] for row in rows for word in re.findall(r"`([a-z0-9 -]+)`", row)}
     assert named == set(COMMANDS)
 
 

@@ -59,7 +59,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
 
 
 def _is_joined(machine: Document) -> bool:
-    """Whether a machine whose size has InfiniBand reaches others by it: in a set, and on an image with drivers.
+    """Whether a machine whose size has InfiniBand reaches others by it: in a set, on an image with drivers.
 
     Only the HPC images bring NVIDIA's driver, and they bring those of InfiniBand too.
     """

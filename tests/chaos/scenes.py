@@ -12,6 +12,7 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
+REGION_OF_RDMA = {**REGION, "alibaba": "cn-beijing"}
 ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
 """Where boxes are moved to: another zone where machines have zones."""
 ROLE = "acs:ram::5123456789012345:role/gpucloud-lender"
@@ -70,6 +71,21 @@ class Scene:
 
 def _launch(*more: str) -> Callable[[str], Line]:
     return lambda cloud: (*LAUNCH, "--cloud", cloud, "--region", REGION[cloud], "--name", "x", *more)
+
+
+def _launch_fabric(cloud: str) -> Line:
+    """Two nodes that are joined by RDMA, where the cloud has such machines."""
+    asked = (
+        "--gpu",
+        "A100:8,V100:8,A10:8",
+        "--rdma",
+        "any",
+        "--nodes",
+        "2",
+        "--allow-from",
+        "198.51.100.7/32",
+    )
+    return ("launch", *asked, "--cloud", cloud, "--region", REGION_OF_RDMA[cloud], "--name", "x", "--yes")
 
 
 def _launched(home: Home, cloud: str) -> None:
@@ -193,6 +209,7 @@ SCENES = {
         Scene(name="launch", line=_launch(), buys=1),
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
+        Scene(name="launch-fabric", line=_launch_fabric, buys=2, kinds=OF_SETUP),
         Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",

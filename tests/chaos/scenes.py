@@ -194,9 +194,9 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
-OF_FABRIC = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
+OF_FABRIC = OF_VOLUMES
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene

@@ -18,7 +18,7 @@ def test_the_commands_of_the_page_do_what_it_says() -> None:
     text = PAGE.read_text(encoding="utf-8")
     [cluster], commands = (
         re.findall(r"```yaml\n(.*?)```", text, re.DOTALL),
-        re.findall(r"```sh\n(.*?)```", text),
+        re.findall(r"```sh\n(.*?)```", text, re.DOTALL),
     )
     assert [command.split()[0] for command in commands] == ["gpucloud", "sbatch", "gpucloud"]
     with laboratory(cluster) as lab:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.kubernetes.groups import Member, fewer, given_up, members, more, named
+from gpucloud.elastic.kubernetes.join import Joiner, Joining
 from gpucloud.elastic.kubernetes.shapes import Shape, shape_of
 from gpucloud.elastic.rules import Do
 from gpucloud.errors import GpucloudError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from gpucloud.api.fleet import Fleet
     from gpucloud.api.session import Session
     from gpucloud.elastic.kubernetes.service import Certificates
+    from gpucloud.spec.model import Spec
 
 LONGEST_S = 5.0
 """How long the calls under way may take when the server ends."""
@@ -34,10 +37,10 @@ class Kubernetes:
     process is dead, ends with its lease.
     """
 
-    def __init__(self, client: Client, session: Session, fleet: Fleet) -> None:
+    def __init__(self, client: Client, session: Session, fleet: Fleet, joining: Joining, token: str) -> None:
         self._client = client
         self._session = session
-        self._fleet = fleet
+        self._fleet = replace(fleet, _join=Joiner(fleet.cluster, joining, token).join)
         self._changing = threading.Lock()
         self._due = threading.Event()
         self._ended = False
@@ -72,8 +75,7 @@ class Kubernetes:
     def members(self) -> Mapping[str, Sequence[Member]]:
         """The nodes of each group, from the journal."""
         view, now = self._fleet.view(), self._session.now()
-        boxes = {box.id: box for box in self._session.journal.boxes(owner=self._session.owner)}
-        return {name: members(self.cluster, name, view, boxes, now) for name in self.cluster.classes}
+        return {name: members(self.cluster, name, view, now) for name in self.cluster.classes}
 
     def shape(self, node_class: str) -> Shape:
         """The least that a node of a group has, and its price.
@@ -179,8 +181,17 @@ class Kubernetes:
         self._told = set(texts)
 
     def _shape(self, node_class: str) -> Shape | GpucloudError:
-        spec = self.cluster.classes[node_class].spec
         try:
-            return shape_of(self._client.offers(spec).offers, spec.disk)
+            return shape_of_class(self._client, self.cluster.classes[node_class].spec)
         except GpucloudError as error:
             return error
+
+
+def shape_of_class(client: Client, spec: Spec) -> Shape:
+    """The least that a node of a class has, by the market.
+
+    Raises:
+        NoOfferError: nothing matches.
+        PriceError: what matches costs more than the limit.
+    """
+    return shape_of(client.offers(spec).offers, spec.disk)

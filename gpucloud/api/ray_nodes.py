@@ -58,7 +58,7 @@ class RayNodes:
         self._head = head
         self._lock = threading.Lock()
         self._nodes: dict[str, Slot] = {}
-        self._asked: Counter[str] = Counter()
+        self._asked: Counter[tuple[str, str]] = Counter()
         self._launching: set[str] = set()
         self._given_back: set[str] = set()
         self._joined: set[str] = set()
@@ -81,8 +81,9 @@ class RayNodes:
     def create(self, node_class: str, count: int, labels: Mapping[str, str]) -> list[str]:
         """Writes down that nodes are wanted, and launches them in the background; returns their ids.
 
-        Ray splits one request into several calls, and repeats a call that it takes for lost: what the journal
-        has for the request, and this process has not asked for, was made by a call that is repeated now.
+        Ray splits one request into several calls for a class, and repeats a call that it takes for lost: what
+        the journal has for the request, and this process has not asked for, was made by a call that is
+        repeated now.
 
         Raises:
             LaunchRefusedError: the class waits after a failed launch, or has too few free slots; those that
@@ -98,7 +99,7 @@ class RayNodes:
             request, every = labels.get(REQUEST, ""), self.cluster.slots(node_class)
             of_class = [slot for slot in self._fleet.seen() if slot.node_class == node_class]
             made = made_for(request, of_class)
-            missing = max(self._asked[request] + count - made, 0)
+            missing = max(self._asked[request, node_class] + count - made, 0)
             names = free_slots(every, of_class, missing)
             self._launching.update(names)
             try:
@@ -107,7 +108,7 @@ class RayNodes:
                 self._launching.difference_update(names)
                 raise
             if request:
-                self._asked[request] = made + len(names)
+                self._asked[request, node_class] = made + len(names)
         wishes = {slot.name: slot.wish for slot in wanted}
         if wishes:
             _begin(partial(self._launch, wishes))

@@ -292,6 +292,12 @@ class K8sServeDocument(TypedDict):
     address: str
 
 
+class K8sManifestsDocument(TypedDict):
+    """What a Kubernetes cluster needs to use the nodes, each as Kubernetes has it."""
+
+    manifests: list[dict[str, Any]]
+
+
 class HostDocument(TypedDict):
     """A node as a host of ssh."""
 
@@ -927,6 +933,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "forward": ForwardDocument,
     "hosts": HostsDocument,
     "images": ImagesDocument,
+    "k8s-manifests": K8sManifestsDocument,
     "k8s-serve": K8sServeDocument,
     "launch": LaunchDocument,
     "list": ListDocument,

@@ -75,12 +75,16 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "runs logs": ("runs logs nightly", "runs logs nightly -f"),
     "tend": ("tend", "tend --every 60s"),
     "k8s": (
-        "k8s serve --help",
-        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt",
+        "k8s manifests cluster.yaml --image registry.lab/gpucloud:0.1.0 --server https://10.0.0.5:6443",
+        "k8s serve cluster.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://10.0.0.5:6443",
+    ),
+    "k8s manifests": (
+        "k8s manifests cluster.yaml --image registry.lab/gpucloud:0.1.0 --server https://10.0.0.5:6443",
+        "k8s manifests cluster.yaml --image gpucloud:0.1.0 --server https://10.0.0.5:6443 --part kueue",
     ),
     "k8s serve": (
-        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt",
-        "k8s serve cluster.yaml --cert tls.crt --key tls.key --client-ca ca.crt --listen 0.0.0.0:8086",
+        "k8s serve cluster.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://10.0.0.5:6443",
+        "k8s serve lab.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://k --token-file f",
     ),
     "sweep": ("sweep --dry-run", "sweep --older-than 2h --yes"),
     "recover": ("recover", "recover --json"),

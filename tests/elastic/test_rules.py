@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpucloud import Cluster, NodeClass, Slot, Spec, UsageError
-from gpucloud.elastic.rules import Action, Backoff, Do, SlotState, backoff_after, reconcile
+from gpucloud.elastic.rules import (
+    SOURCE,
+    Action,
+    Backoff,
+    Do,
+    SlotState,
+    backoff_after,
+    is_attended,
+    of_others,
+    reconcile,
+)
 from tests.builders import START
 
 LAB = Cluster(name="lab", classes={"t4": NodeClass(spec=Spec(gpu="T4"), max=8)}, lease=timedelta(hours=1))
@@ -95,6 +106,21 @@ def test_what_is_done(
 ) -> None:
     found = reconcile(LAB, wanted, seen, backoffs, START)
     assert ", ".join(map(told, found)) == actions
+
+
+def test_a_cluster_of_the_same_name_is_another_one_until_its_slots_are_left_alone() -> None:
+    """Whoever lives renews a slot before half of its lease is left."""
+    lab, lease = replace(LAB, source="/a/cluster.yaml"), timedelta(hours=1)
+    [mine] = slots("ready", ONE, left=14, labels={SOURCE: "/a/cluster.yaml"})
+    [others] = slots("ready", TWO, left=16, labels={SOURCE: "/b/cluster.yaml"})
+    assert of_others(lab, [mine, others, replace(others, state=SlotState.ENDED)]) == [others]
+    assert of_others(LAB, [mine, others]) == [], "a program's own cluster has no file"
+    assert of_others(lab, [replace(others, labels={})]) == []
+    old = START - timedelta(hours=9)
+    assert is_attended(replace(others, since=old), lease, START)
+    assert not is_attended(replace(mine, since=old), lease, START)
+    assert not is_attended(replace(mine, since=old, expires_at=None), lease, START)
+    assert is_attended(replace(mine, since=START, expires_at=None), lease, START), "it is being launched"
 
 
 def test_who_waits_is_told_until_when_and_why() -> None:

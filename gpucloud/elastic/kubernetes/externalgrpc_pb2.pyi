@@ -256,7 +256,7 @@ class NodeGroupTemplateNodeInfoResponse(_message.Message):
     def __init__(self, nodeBytes: _Optional[bytes] = ...) -> None: ...
 
 class NodeGroupAutoscalingOptions(_message.Message):
-    __slots__ = ("scaleDownUtilizationThreshold", "scaleDownGpuUtilizationThreshold", "zeroOrMaxNodeScaling", "ignoreDaemonSetsUtilization", "scaleDownUnneededDuration", "scaleDownUnreadyDuration", "MaxNodeProvisionDuration")
+    __slots__ = ("scaleDownUtilizationThreshold", "scaleDownGpuUtilizationThreshold", "zeroOrMaxNodeScaling", "ignoreDaemonSetsUtilization", "scaleDownUnneededDuration", "scaleDownUnreadyDuration", "MaxNodeProvisionDuration", "maxNodeStartupDuration")
     SCALEDOWNUTILIZATIONTHRESHOLD_FIELD_NUMBER: _ClassVar[int]
     SCALEDOWNGPUUTILIZATIONTHRESHOLD_FIELD_NUMBER: _ClassVar[int]
     ZEROORMAXNODESCALING_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +264,7 @@ class NodeGroupAutoscalingOptions(_message.Message):
     SCALEDOWNUNNEEDEDDURATION_FIELD_NUMBER: _ClassVar[int]
     SCALEDOWNUNREADYDURATION_FIELD_NUMBER: _ClassVar[int]
     MAXNODEPROVISIONDURATION_FIELD_NUMBER: _ClassVar[int]
+    MAXNODESTARTUPDURATION_FIELD_NUMBER: _ClassVar[int]
     scaleDownUtilizationThreshold: float
     scaleDownGpuUtilizationThreshold: float
     zeroOrMaxNodeScaling: bool
@@ -271,7 +272,8 @@ class NodeGroupAutoscalingOptions(_message.Message):
     scaleDownUnneededDuration: _duration_pb2.Duration
     scaleDownUnreadyDuration: _duration_pb2.Duration
     MaxNodeProvisionDuration: _duration_pb2.Duration
-    def __init__(self, scaleDownUtilizationThreshold: _Optional[float] = ..., scaleDownGpuUtilizationThreshold: _Optional[float] = ..., zeroOrMaxNodeScaling: _Optional[bool] = ..., ignoreDaemonSetsUtilization: _Optional[bool] = ..., scaleDownUnneededDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scaleDownUnreadyDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., MaxNodeProvisionDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    maxNodeStartupDuration: _duration_pb2.Duration
+    def __init__(self, scaleDownUtilizationThreshold: _Optional[float] = ..., scaleDownGpuUtilizationThreshold: _Optional[float] = ..., zeroOrMaxNodeScaling: _Optional[bool] = ..., ignoreDaemonSetsUtilization: _Optional[bool] = ..., scaleDownUnneededDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scaleDownUnreadyDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., MaxNodeProvisionDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., maxNodeStartupDuration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class NodeGroupAutoscalingOptionsRequest(_message.Message):
     __slots__ = ("id", "defaults")

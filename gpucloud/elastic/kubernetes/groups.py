@@ -98,22 +98,12 @@ def wish_id(slot: str, wish: Run) -> str:
     return f"{SCHEME}/{slot}/{wish.id}"
 
 
-def members(
-    cluster: Cluster, node_class: str, view: View, boxes: Mapping[str, Box], now: datetime
-) -> list[Member]:
-    """The nodes of a group, in the order of the slots.
-
-    Args:
-        cluster: the cluster.
-        node_class: the group.
-        view: its slots and wishes.
-        boxes: the boxes that live, by id.
-        now: the present time.
-    """
+def members(cluster: Cluster, node_class: str, view: View, now: datetime) -> list[Member]:
+    """The nodes of a group, in the order of the slots."""
     backoff = view.backoffs.get(node_class)
     waits = backoff.reason if backoff is not None and now < backoff.until else None
     found = [
-        _member(slot, view.wishes[name], boxes, waits, now)
+        _member(slot, view.wishes[name], view.boxes, waits, now)
         for name in cluster.slots(node_class)
         if (slot := view.slots.get(name)) is not None
     ]

@@ -150,6 +150,7 @@ class Service:
         options = wire.NodeGroupAutoscalingOptions()
         options.CopyFrom(request.defaults)
         options.MaxNodeProvisionDuration.FromTimedelta(PROVISION)
+        options.maxNodeStartupDuration.FromTimedelta(PROVISION)  # an absent one is 0 (autoscaler#10245)
         options.scaleDownUnneededDuration.FromTimedelta(self.capacity.cluster.idle)
         return wire.NodeGroupAutoscalingOptionsResponse(nodeGroupAutoscalingOptions=options)
 

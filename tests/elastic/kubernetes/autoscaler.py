@@ -26,6 +26,19 @@ TIMEOUT_S = 5.0
 """The default of ``grpc_timeout`` in the autoscaler's cloud-config."""
 PAUSE_S = 0.2
 """Between two loops; the real one pauses for 10 s."""
+API, TOKEN = "https://10.0.0.5:6443", "K10ab::server:a-secret-token"
+K3S = """
+    setup: |
+      program="$(dirname "$(command -v systemctl)")/k3s"
+      cat >"$program" <<'END'
+      #!/bin/sh
+      printf '%s\\n' "$@" >/home/gpucloud/k3s.words
+      cp "$3" /home/gpucloud/k3s.json
+      exec sleep 3600
+      END
+      chmod 755 "$program"
+"""
+"""Of a class: its nodes have a stand-in for k3s, which keeps what it was started with."""
 CREATING, RUNNING, DELETING = (
     wire.InstanceStatus.instanceCreating,
     wire.InstanceStatus.instanceRunning,
@@ -45,22 +58,24 @@ class Calls:
         self._contract = wire.DESCRIPTOR.services_by_name["CloudProvider"]
 
     def __getattr__(self, name: str) -> Any:
-        call = self._contract.methods_by_name[name]
-        messages = vars(wire)
+        def ask(**fields: Any) -> Any:
+            began = time.monotonic()
+            try:
+                return self.begun(name, **fields).result()
+            finally:
+                self.slowest[name] = max(self.slowest.get(name, 0.0), time.monotonic() - began)
+
+        return ask
+
+    def begun(self, name: str, **fields: Any) -> Any:
+        """A call that was sent; its ``result`` is awaited by who wants it."""
+        call, messages = self._contract.methods_by_name[name], vars(wire)
         send = self._channel.unary_unary(
             f"/{self._contract.full_name}/{name}",
             request_serializer=messages[call.input_type.name].SerializeToString,
             response_deserializer=messages[call.output_type.name].FromString,
         )
-
-        def ask(**fields: Any) -> Any:
-            began = time.monotonic()
-            try:
-                return send(messages[call.input_type.name](**fields), timeout=TIMEOUT_S)
-            finally:
-                self.slowest[name] = max(self.slowest.get(name, 0.0), time.monotonic() - began)
-
-        return ask
+        return send.future(messages[call.input_type.name](**fields), timeout=TIMEOUT_S, wait_for_ready=True)
 
 
 @contextmanager
@@ -88,10 +103,11 @@ class Server:
 
     def start(self) -> str:
         """Starts it; the address where it answers, which stays the same."""
-        files = ("--cert", "server.crt", "--key", "server.key", "--client-ca", "ca.crt")
-        named = [each if each.startswith("--") else str(self.certificates / each) for each in files]
-        line = ("k8s", "serve", str(self.cluster), *named, "--listen", self.address, *self.more, "--json")
-        self.process = self.cli.start(*line)
+        given = {"--cert": "server.crt", "--key": "server.key", "--client-ca": "ca.crt"}
+        files = [word for option, name in given.items() for word in (option, str(self.certificates / name))]
+        where = ("--listen", self.address, "--server", API)
+        line = ("k8s", "serve", str(self.cluster), *files, *where, *self.more, "--json")
+        self.process = self.cli.start(*line, GPUCLOUD_K8S_TOKEN=TOKEN)
         assert self.process.stdout is not None
         told = self.process.stdout.readline()
         assert told, self.process.communicate()[1]
@@ -125,7 +141,7 @@ class Autoscaler:
         wanted: the number by group.
         targets: the last target of each group.
         instances: the instances of each group, as the last loop saw them: id, state.
-        errors: the errors that were seen: group, code, class.
+        errors: the errors that were seen: group, code, class, message.
         backed_off: the groups that failed; nothing more is asked of them until they are taken out.
     """
 
@@ -133,7 +149,7 @@ class Autoscaler:
     wanted: dict[str, int] = field(default_factory=dict[str, int])
     targets: dict[str, int] = field(default_factory=dict[str, int])
     instances: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    errors: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
+    errors: list[tuple[str, str, int, str]] = field(default_factory=list[tuple[str, str, int, str]])
     backed_off: set[str] = field(default_factory=set[str])
 
     def loop(self) -> None:
@@ -162,9 +178,9 @@ class Autoscaler:
         self.instances[group] = {each.id: each.status.instanceState for each in found}
         failed = [each for each in found if each.status.errorInfo.errorCode]
         if failed:
+            told = [each.status.errorInfo for each in failed]
             self.errors += [
-                (group, each.status.errorInfo.errorCode, each.status.errorInfo.instanceErrorClass)
-                for each in failed
+                (group, each.errorCode, each.instanceErrorClass, each.errorMessage) for each in told
             ]
             self.backed_off.add(group)
             self.delete(group, [each.id for each in failed])

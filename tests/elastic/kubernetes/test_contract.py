@@ -44,7 +44,7 @@ def test_the_generated_code_is_that_of_the_proto_files(tmp_path: Path) -> None:
             "NodeGroupAutoscalingOptions",
             "scaleDownUtilizationThreshold=1 scaleDownGpuUtilizationThreshold=2 zeroOrMaxNodeScaling=6 "
             "ignoreDaemonSetsUtilization=7 scaleDownUnneededDuration=8 scaleDownUnreadyDuration=9 "
-            "MaxNodeProvisionDuration=10",
+            "MaxNodeProvisionDuration=10 maxNodeStartupDuration=11",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,37 @@ from gpucloud.elastic.kubernetes import core_pb2 as core
 from gpucloud.elastic.kubernetes import externalgrpc_pb2 as wire
 from tests.chaos.truth import most_at_once
 from tests.elastic.kubernetes import certificates as made
-from tests.elastic.kubernetes.autoscaler import CREATING, Autoscaler, Calls, Server, connected, serving
+from tests.elastic.kubernetes.autoscaler import (
+    API,
+    CREATING,
+    K3S,
+    TOKEN,
+    Autoscaler,
+    Calls,
+    Server,
+    connected,
+    serving,
+)
 from tests.shell import Shell, cli, endpoint
 from tests.waiting import until
 
 __all__ = ["cli", "endpoint"]
 
-LAB = """
+LAB = f"""
 cluster: lab
 classes:
-  t4: {gpu: T4, clouds: aws, regions: us-east-1, max: 4}
-  a10g: {gpu: A10G, clouds: aws, max: 2}
+  t4:
+    gpu: T4
+    clouds: aws
+    regions: us-east-1
+    max: 4
+{K3S}
+  a10g:
+    gpu: A10G
+    clouds: aws
+    max: 2
+{K3S}
+  bare: {{gpu: T4, clouds: aws, regions: us-west-2, max: 1}}
 idle: 7m
 """
 
@@ -65,6 +86,19 @@ def test_nodes_come_and_go_as_the_autoscaler_wants_them(
         for id in up:
             node = wire.ExternalGrpcNode(providerID=id)
             assert calls.NodeGroupForNode(node=node).nodeGroup.id == "t4"
+        joined = [json.loads(cli("exec", box["name"], "--", "cat", "k3s.json").out) for box in cli.boxes()]
+        assert {word for node in joined for word in node["kubelet-arg"]} == {f"provider-id={id}" for id in up}
+        template = core.Node.FromString(calls.NodeGroupTemplateNodeInfo(id="t4").nodeBytes).metadata.labels
+        for node in joined:
+            assert (node["server"], node["token"]) == (API, TOKEN)
+            assert dict(word.split("=") for word in node["node-label"]).items() <= template.items()
+        words = cli("exec", "lab-t4-1", "--", "cat", "k3s.words").out.splitlines()
+        assert words[:2] == ["agent", "--config"]
+        assert cli("exec", "lab-t4-1", "--", "stat", "-c", "%a", words[2]).out == "600\n"
+        own = (file for file in cli.home.iterdir() if file.name != "sandbox")
+        files = [file for path in own for file in (path, *path.rglob("*")) if file.is_file()]
+        assert [file for file in files if TOKEN.encode() in file.read_bytes()] == []
+        assert TOKEN not in str(cli.sandbox.received())
         loop.wanted["t4"] = 1
         until(loop.settled, "one node")
         assert loop.up("t4") < up
@@ -77,21 +111,23 @@ def test_nodes_come_and_go_as_the_autoscaler_wants_them(
         assert calls.NodeGroupTargetSize(id="t4").targetSize == 0, "deleting again changes nothing"
 
 
-def test_a_stock_out_is_an_error_of_each_node_that_waits_and_nothing_spins(
+def test_a_node_that_cannot_be_is_told_as_an_error_and_nothing_spins(
     server: Server, certificates: Path, cli: Shell
 ) -> None:
-    """The autoscaler gives the nodes back and takes another group at once; the class backs off here too."""
-    cli.sandbox.stock(count=0, instance_type="g4dn.*")
+    """The autoscaler gives such nodes back and takes another group at once; the class pauses here too."""
+    cli.sandbox.stock(count=0, instance_type="g4dn.*", region="us-east-1")
     with connected(server.address, certificates) as calls:
-        loop = Autoscaler(calls, wanted={"t4": 3, "a10g": 1})
-        until(lambda: loop.settled() and "t4" in loop.backed_off, "what can be had")
-        assert {(group, error_class) for group, _, error_class in loop.errors} == {("t4", 1)}
-        until(lambda: loop.settled() and loop.targets == {"t4": 0, "a10g": 1}, "what was given back")
+        loop = Autoscaler(calls, wanted={"t4": 3, "a10g": 1, "bare": 1})
+        until(lambda: loop.settled() and loop.backed_off == {"t4", "bare"}, "what can be had")
+        capacity, other = 1, 99
+        assert {(group, number) for group, _, number, _ in loop.errors} == {("t4", capacity), ("bare", other)}
+        assert any("k3s is not on the PATH" in message for *_, message in loop.errors)
+        until(lambda: loop.settled() and loop.targets == {"t4": 0, "a10g": 1, "bare": 0}, "what is left")
+        until(lambda: len(cli.billed()) == 1, "the box that could not join to be deleted")
         asked = len(cli.changes_asked())
         loop.backed_off.clear()
         until(lambda: loop.settled() and "t4" in loop.backed_off, "the next failure")
-        assert len(cli.changes_asked()) == asked, "no cloud is asked before the backoff has passed"
-        assert len(cli.billed()) == 1
+        assert len(cli.changes_asked()) == asked, "no cloud is asked before the pause is over"
 
 
 def test_what_cannot_be_is_refused_and_changes_nothing(server: Server, certificates: Path) -> None:
@@ -121,7 +157,7 @@ def test_what_a_group_has_and_costs_is_what_the_market_says(server: Server, cert
     hour = {"startTimestamp": Timestamp(seconds=0), "endTimestamp": Timestamp(seconds=7200)}
     with connected(server.address, certificates) as calls:
         groups = {each.id: (each.minSize, each.maxSize) for each in calls.NodeGroups().nodeGroups}
-        assert groups == {"t4": (0, 4), "a10g": (0, 2)}
+        assert groups == {"t4": (0, 4), "a10g": (0, 2), "bare": (0, 1)}
         node = core.Node.FromString(calls.NodeGroupTemplateNodeInfo(id="t4").nodeBytes)
         has = {name: each.string for name, each in node.status.allocatable.items()}
         assert (has["nvidia.com/gpu"], has["cpu"], has["pods"]) == ("1", "4", "110")
@@ -177,12 +213,23 @@ def test_a_server_that_is_killed_knows_everything_when_it_is_started_again(
 def test_it_does_not_listen_without_certificates_or_where_somebody_else_does(
     server: Server, certificates: Path, cli: Shell
 ) -> None:
-    line = ("k8s", "serve", str(server.cluster), "--client-ca", str(certificates / "ca.crt"))
+    line = ("k8s", "serve", str(server.cluster), "--client-ca", str(certificates / "ca.crt"), "--server", API)
     keys = ("--cert", str(certificates / "server.crt"), "--key", str(certificates / "server.key"))
     assert cli(*line).code == 2
-    missing = cli(*line, "--cert", "missing.crt", "--key", "missing.key")
+    for more, words in (
+        (("--token-file", "missing.token"), "missing.token"),
+        (("--join", "kubelet"), "allowed: k3s, kubeadm"),
+        (("--server", "10.0.0.5"), "such as https://10.0.0.5:6443"),
+        (("--token-file", str(server.cluster)), "has spaces"),
+    ):
+        found = cli(*line, *keys, *more, GPUCLOUD_K8S_TOKEN=TOKEN)
+        assert (found.code, words in found.err) == (2, True), found.err
+    assert "the token that lets nodes join is missing" in cli(*line, *keys).err
+    given = (*line, "--token-file", str(certificates / "token"))
+    (certificates / "token").write_text(f"{TOKEN}\n")
+    missing = cli(*given, "--cert", "missing.crt", "--key", "missing.key")
     assert (missing.code, "missing.key" in missing.err) == (2, True)
-    taken = cli(*line, *keys, "--listen", server.address)
+    taken = cli(*given, *keys, "--listen", server.address)
     assert (taken.code, server.address in taken.err) == (2, True)
-    wrong = cli(*line, "--cert", str(server.cluster), "--key", str(server.cluster))
+    wrong = cli(*given, "--cert", str(server.cluster), "--key", str(server.cluster))
     assert wrong.code == 2, wrong.err

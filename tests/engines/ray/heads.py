@@ -64,6 +64,14 @@ import functools, runpy, sys, ray  # without the address it would look for anoth
 ray.init = functools.partial(ray.init, _node_ip_address=sys.argv[2])
 runpy.run_path(sys.argv[1])
 """
+_SERVE = """
+import runpy, sys, ray, urllib.request
+from ray import serve
+ray.init(address=sys.argv[1], _node_ip_address=sys.argv[1].split(":")[0], log_to_driver=False)
+serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[3])})
+serve.run(runpy.run_path(sys.argv[2])["app"])
+print(urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[3]}/", data=b"hello").read().decode())
+"""
 _NODES = """
 import json, sys, yaml
 from ray.autoscaler._private.providers import _get_node_provider
@@ -148,6 +156,14 @@ class Head:
         environment = {**self.cluster.environ, "RAY_ADDRESS": self.cluster.head}
         return self.cluster.python(_FILE, str(file), HOST, environment=environment).splitlines()
 
+    def serve(self, file: Path) -> str:
+        """What the application of a file answers to a request of five bytes."""
+        port = free_address().rpartition(":")[2]
+        said = self.cluster.python(_SERVE, self.cluster.head, str(file), port)
+        return next(
+            line for line in said.splitlines() if line.startswith("{")
+        )  # Ray's own lines are there too
+
     @contextmanager
     def working(self, nodes: int) -> Generator[None]:
         """While the body runs, tasks want so many nodes, or work there."""
@@ -181,15 +197,20 @@ def cluster(
         for name, each in classes.items()
     }
     (shell.home / "cluster.yaml").write_text(json.dumps({"cluster": "lab", "classes": given, "idle": idle}))
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        head = f"{HOST}:{free.getsockname()[1]}"
+    head = free_address()
     printed = shell("ray", "init", "--head", head)
     assert printed.code == 0, printed.err
     config = shell.home / "ray.yaml"
     config.write_text(printed.out)
     start = next(line.strip() for line in printed.err.splitlines() if " ray start " in line)
     return Cluster(shell, head, shell.home, config, start)
+
+
+def free_address() -> str:
+    """An address of this machine with a port that nobody uses."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        return f"{HOST}:{free.getsockname()[1]}"
 
 
 def _split(command: str) -> tuple[dict[str, str], Sequence[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from tests.waiting import until
 
 __all__ = ["cli", "endpoint", "own_clouds"]
 
+pytestmark = pytest.mark.timeout(900)  # four or five programs of Ray start for each node
 PAGE = "10.0.0.5"
 """The address of the head in docs/ray.md."""
 
@@ -91,9 +93,15 @@ def test_a_class_whose_launch_failed_is_not_asked_for_again_however_often_ray_as
         assert cli.sandbox.status()["billing"] == []
 
 
+def test_a_request_that_waits_for_ray_serve_gets_a_box(cli: Shell) -> None:
+    with cluster(cli).running() as head:
+        assert json.loads(head.serve(ROOT / "docs" / "examples" / "ray_serve.py")) == {"bytes": 5}
+        assert [box["name"] for box in cli.boxes()] == ["lab-t4-1"]
+
+
 def test_a_node_that_its_cloud_takes_back_is_drained_before(cli: Shell) -> None:
     with cluster(cli, {"t4": {"purchase": "spot"}}).running() as head, head.working(1):
         [box] = until(lambda: [box for box in cli.boxes() if box["state"] == "ready"], "the box")
-        until(lambda: "RAY_RUNNING (id=" in head.log().split("type=t4")[-1], "the node")
+        until(lambda: re.search(r"RAY_RUNNING \(id=\S+ type=t4", head.log()), "the node")
         cli.sandbox.interrupt(box["nodes"][0]["instance_id"], notice_s=100)
         until(lambda: "is DRAINING" in head.log(), "the drain")

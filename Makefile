@@ -111,7 +111,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) .venv-engines tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:

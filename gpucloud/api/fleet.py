@@ -54,9 +54,20 @@ class Fleet:
         Raises:
             UsageError: the cluster has no such slot, or a part of the gang is up already.
         """
+        return self.want_boxes(_groups(slots, gang=gang), labels)
+
+    def want_boxes(
+        self, boxes: Sequence[Sequence[str]], labels: Mapping[str, str] = NO_LABELS
+    ) -> tuple[Slot, ...]:
+        """Like :meth:`want`, for the slots of several boxes: those of one are launched together.
+
+        Args:
+            boxes: the slots of each box, by rank.
+            labels: as of :meth:`want`.
+        """
         with self._session.operation() as context:
-            self._keeper.want(context, _groups(slots, gang=gang), labels)
-            return self._keeper.seen(context, slots)
+            self._keeper.want(context, [tuple(box) for box in boxes], labels)
+            return self._keeper.seen(context, [name for box in boxes for name in box])
 
     def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
         """Launches slots, several at a time; those that are up stay. Arguments and errors: :meth:`want`.
@@ -64,8 +75,12 @@ class Fleet:
         A slot of a class whose last launch failed is ``waiting`` or ``wanted``, with the reason: nothing of
         the class is launched for 10 minutes, then 20, up to an hour, until a box of it comes up.
         """
+        return self.up_boxes(_groups(slots, gang=gang))
+
+    def up_boxes(self, boxes: Sequence[Sequence[str]]) -> Reconciled:
+        """Like :meth:`up`, for the slots of several boxes. Arguments and errors: :meth:`want_boxes`."""
         with self._session.operation() as context:
-            return self._keeper.up(context, _groups(slots, gang=gang))
+            return self._keeper.up(context, [tuple(box) for box in boxes])
 
     def down(self, slots: Collection[str]) -> Reconciled:
         """Deletes the boxes of slots, also those that another process launches; nothing is left of them.

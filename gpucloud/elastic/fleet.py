@@ -16,7 +16,17 @@ from functools import partial
 
 from gpucloud.boxes.launch import abandon
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.rules import REMEMBERED, Action, Do, Slot, SlotState, reconcile
+from gpucloud.elastic.rules import (
+    REMEMBERED,
+    SOURCE,
+    Action,
+    Do,
+    Slot,
+    SlotState,
+    is_attended,
+    of_others,
+    reconcile,
+)
 from gpucloud.elastic.view import View, view_of
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
 from gpucloud.inventory.down import end_all
@@ -122,7 +132,7 @@ class Keeper:
         for group in groups:
             if len({self.cluster.class_of(name) for name in group}) != 1:
                 raise UsageError(f"a gang is of one class: {', '.join(group)}")
-        view = self.view(context) if groups else View()
+        view = self._own(context) if groups else View()
         works = {
             new_id("run-", context.clock(), context.randomness(10)): self._work(group, labels)
             for group in groups
@@ -152,14 +162,14 @@ class Keeper:
 
     def down(self, context: Context, names: Collection[str]) -> Reconciled:
         """Ends the wishes for slots, and their boxes; a gang when none of its slots is wanted any more."""
-        view, troubles = self.view(context), list[GpucloudError]()
+        view, troubles = self._own(context), list[GpucloudError]()
         known = [slot for name in names if (slot := view.slots.get(name)) is not None]
         self._end(context, view, [slot.name for slot in known if set(slot.gang) <= set(names)], troubles)
         return self._result(context, names, (), troubles)
 
     def give_back(self, context: Context, names: Collection[str]) -> None:
         """Ends the wishes for slots; no cloud is asked: the next look deletes their boxes."""
-        view = self.view(context)
+        view = self._own(context)
         self._give_up_all(context, view, [name for name in names if view.is_wanted(name)])
 
     def renew(self, context: Context, names: Collection[str]) -> Reconciled:
@@ -226,8 +236,29 @@ class Keeper:
 
     # --- wishes
 
+    def _own(self, context: Context) -> View:
+        """The slots, all of them of this cluster: those that nobody else looks after any more become so.
+
+        Raises:
+            UsageError: another cluster of this name is being looked after.
+        """
+        view, now = self.view(context), context.clock()
+        others = of_others(self.cluster, view.slots.values())
+        for slot in others:
+            if is_attended(slot, self.cluster.lease, now):
+                name, other = self.cluster.name, slot.labels[SOURCE]
+                raise UsageError(
+                    f"two clusters are named {name!r}: {self.cluster.source}, and {other} wants {slot.name}",
+                    hint="give one of them another name; the nodes of one that is dead end with their leases",
+                )
+        for wish in {slot.wish for slot in others}:
+            context.journal.label(wish, {SOURCE: self.cluster.source})
+        return self.view(context) if others else view
+
     def _work(self, group: Group, labels: Mapping[str, str]) -> Work:
         node_class = self.cluster.class_of(group[0])
+        if self.cluster.source:
+            labels = {**labels, SOURCE: self.cluster.source}
         slots = Slots(cluster=self.cluster.name, node_class=node_class, names=group, labels=labels)
         return Work(spec=self.cluster.spec_of(group).document(), command="", slots=slots)
 
@@ -270,7 +301,7 @@ class Keeper:
 
     def _look_around(self, context: Context) -> tuple[View, list[GpucloudError]]:
         """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
-        before, view = context.journal.last(), self.view(context)
+        before, view = context.journal.last(), self._own(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
         troubles = refresh_all(context, [view.boxes[each] for each in up if each])
         troubles += settle(context, budget_s=SETTLE_S)

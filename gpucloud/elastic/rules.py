@@ -187,6 +187,23 @@ class _Rules:
             yield self.launch(again, slot.node_class)
 
 
+SOURCE = "gpucloud:source"
+"""The label of a slot that names the file of the cluster that wants it."""
+
+
+def of_others(cluster: Cluster, seen: Iterable[Slot]) -> list[Slot]:
+    """The slots that another cluster of the same name wants, by their files."""
+    mine = cluster.source
+    wanted = [slot for slot in seen if slot.state is not SlotState.ENDED]
+    return [slot for slot in wanted if mine and slot.labels.get(SOURCE, mine) != mine]
+
+
+def is_attended(slot: Slot, lease: timedelta, now: datetime) -> bool:
+    """Whether somebody has wanted or renewed a slot of late: who lives renews before half a lease is left."""
+    renewed = slot.expires_at - lease if slot.expires_at else slot.since
+    return now - max(renewed, slot.since) < lease * 3 / 4
+
+
 def backoff_after(failures: Iterable[tuple[datetime, str]], came_up: Sequence[datetime]) -> Backoff | None:
     """The pause of a class after its failed launches; ``None`` if none counts.
 

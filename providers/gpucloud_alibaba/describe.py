@@ -87,7 +87,9 @@ def machine_of(instance: Any, *, account: str, region: str) -> Machine:
         preempted=recycling,
         billed=instance.stopped_mode != "StopCharging",
         parts=tuple(
-            ref_of(account, region, ResourceKind.NIC, named(nic.network_interface_id)) for nic in listed(nics)
+            ref_of(account, region, ResourceKind.NIC, named(nic.network_interface_id))
+            for nic in listed(nics)
+            if nic.type != "Secondary"  # without tags; it goes with its instance
         ),
     )
 

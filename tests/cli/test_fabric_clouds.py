@@ -17,7 +17,7 @@ PROOF = {"azure": "NET/IB : Using [0]mlx5_ib0", "alibaba": "NET/IB : Using [0]er
 
 @pytest.mark.parametrize("cloud", sorted(PLACES))
 def test_joined_nodes_are_tested_together_and_nothing_is_left_of_them(cli: Shell, cloud: str) -> None:
-    """Under the policy that ``check`` prints; a sweep without the journal finds what costs nothing, too."""
+    """Under the policy that ``check`` prints. The journal is lost; a sweep also finds what costs nothing."""
     apply(cli, cloud, policy(cli, cloud))
     launched = cli("launch", *GPUS, *PLACES[cloud], "--name", "pair", "--accept-test", "--yes")
     assert launched.code == 0, launched.err

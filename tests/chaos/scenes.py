@@ -130,6 +130,17 @@ def _forgotten(home: Home, cloud: str) -> None:
         file.unlink()
 
 
+def _engine(verb: str) -> Callable[[str], Line]:
+    """What an engine does with the slots of its cluster."""
+    return lambda cloud: ("engine", verb, cloud)
+
+
+def _up(home: Home, cloud: str) -> None:
+    """Two slots are up; one of them is wanted no longer, as the next look hears."""
+    done = home.run(*_engine("up")(cloud))
+    assert done.code == 0, done.err
+
+
 def _create(cloud: str) -> Line:
     where = ("--cloud", cloud, "--region", REGION[cloud])
     return ("volume", "create", "data", "--size", "20", *where, "--yes")
@@ -198,6 +209,7 @@ OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 1
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_FABRIC = OF_VOLUMES
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
+OF_ENGINES = frozenset({"H2", "D6", "D7", "F2", "F4", "F6", "F8", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
     for scene in (
@@ -256,6 +268,8 @@ SCENES = {
         Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
         Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
         Scene(name="tend-sick", before=_sick, line=_always("tend"), kinds=OF_EXTEND),
+        Scene(name="engine-up", line=_engine("up"), buys=2, kinds=OF_ENGINES),
+        Scene(name="engine-look", before=_up, line=_engine("look"), kept=1, kinds=OF_ENGINES),
         Scene(name="volume-create", line=_create, buys=1, made="disk", kinds=OF_VOLUMES),
         Scene(
             name="volume-delete",

@@ -12,7 +12,8 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
-REGION_OF_RDMA = {**REGION, "alibaba": "cn-beijing"}
+OF_RDMA = {"aws": "A100:8", "azure": "V100:8"}
+"""GPUs of machines that RDMA joins."""
 ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
 """Where boxes are moved to: another zone where machines have zones."""
 ROLE = "acs:ram::5123456789012345:role/gpucloud-lender"
@@ -74,18 +75,11 @@ def _launch(*more: str) -> Callable[[str], Line]:
 
 
 def _launch_fabric(cloud: str) -> Line:
-    """Two nodes that are joined by RDMA, where the cloud has such machines."""
-    asked = (
-        "--gpu",
-        "A100:8,V100:8,A10:8",
-        "--rdma",
-        "any",
-        "--nodes",
-        "2",
-        "--allow-from",
-        "198.51.100.7/32",
-    )
-    return ("launch", *asked, "--cloud", cloud, "--region", REGION_OF_RDMA[cloud], "--name", "x", "--yes")
+    """Two nodes that are joined by RDMA; where the regions of the lab have none, two others."""
+    if cloud not in OF_RDMA:
+        return _launch("--nodes", "2")(cloud)
+    asked = ("--gpu", OF_RDMA[cloud], "--rdma", "any", "--nodes", "2", "--allow-from", "198.51.100.7/32")
+    return ("launch", *asked, "--cloud", cloud, "--region", REGION[cloud], "--name", "x", "--yes")
 
 
 def _launched(home: Home, cloud: str) -> None:

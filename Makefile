@@ -98,7 +98,7 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
-	$(COMPILE) pyproject.toml --extra sandbox --extra plot --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt

@@ -14,6 +14,10 @@ NODE_CLIENTS := $(CLIENTS)/node.stamp
 FOREIGN := .venv-foreign
 FOREIGN_CLIENTS := $(FOREIGN)/python.stamp
 
+# A Ray of its own for `make engines`, with gpucloud: its head loads both.
+RAY := .venv-ray
+RAY_HEAD := $(RAY)/python.stamp
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -62,7 +66,7 @@ test: lint  ## all checks, then all tests
 fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
 	$(PYTEST) tests/fidelity --ignore tests/fidelity/foreign
 
-engines: setup  ## Slurm, Ray and the autoscaler's protocol, the real programs, on the sandbox: half an hour
+engines: setup $(RAY_HEAD)  ## Slurm, Ray and the autoscaler's protocol, the real programs, on the sandbox: half an hour
 	$(PYTEST) tests/engines $(ENGINES_ARGS)
 
 foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cloud Custodian, SkyPilot, dstack: minutes
@@ -99,14 +103,15 @@ docs: setup  ## write the generated parts of docs/
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
 	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --group dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
+	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
+	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) .venv-engines tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -143,6 +148,12 @@ $(PYTHON_CLIENTS): requirements/fidelity.txt | $(PROJECT)
 $(FOREIGN_CLIENTS): requirements/foreign.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(FOREIGN)
 	$(FOREIGN)/bin/python -m pip install --quiet --require-hashes -r requirements/foreign.txt
+	@touch $@
+
+$(RAY_HEAD): requirements/ray.txt pyproject.toml | $(PROJECT)
+	$(BIN)/python -m venv --clear $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --require-hashes -r requirements/ray.txt
+	$(RAY)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(NODE_CLIENTS): tests/fidelity/package-lock.json $(PYTHON_CLIENTS)

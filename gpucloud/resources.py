@@ -19,13 +19,18 @@ Request = Mapping[str, Any]
 
 
 class ResourceKind(StrEnum):
-    """The kinds of resource that gpucloud creates or finds."""
+    """The kinds of resource that gpucloud creates or finds.
+
+    A placement group is whatever a cloud keeps machines close together by: an availability set in Azure, a
+    deployment set in Alibaba Cloud.
+    """
 
     INSTANCE = "instance"
     DISK = "disk"
     ADDRESS = "address"
     NIC = "nic"
     GROUP = "group"
+    PLACEMENT_GROUP = "placement-group"
     NETWORK = "network"
     KEY = "key"
     SPOT_REQUEST = "spot-request"
@@ -219,10 +224,11 @@ class Machine(Resource):
 
     ``name`` is the cloud's name of it, as :func:`cloud_name` made it. ``reason`` is the cloud's own word for
     why it ended; ``ended_itself`` tells that its guest powered it off or its own end came, ``preempted`` that
-    the cloud took it back. ``parts`` are satellites that the cloud made with it and that are ours to account
-    for (its root disk, its interface), known once it runs. ``billed`` is whether the cloud bills its compute
-    as it is now: what is switched off is billed on one cloud and not on another. ``ended_at`` is since when
-    it is not billed; ``None`` while it is, and where the cloud does not say.
+    the cloud took it back. ``address_apart`` is whether its public address is a resource of its own, which a
+    search finds too. ``parts`` are satellites that the cloud made with it and that are ours to account for
+    (its root disk, its interface), known once it runs. ``billed`` is whether the cloud bills its compute as
+    it is now: what is switched off is billed on one cloud and not on another. ``ended_at`` is since when it
+    is not billed; ``None`` while it is, and where the cloud does not say.
     """
 
     instance_type: str
@@ -235,6 +241,7 @@ class Machine(Resource):
     billed: bool = True
     ended_at: datetime | None = None
     ended_itself: bool = False
+    address_apart: bool = False
     parts: tuple[Ref, ...] = ()
 
 
@@ -306,7 +313,9 @@ class Order:
     reads, as it travels: text or gzip, before base64. ``image`` is a recipe name (``ubuntu-22.04``) or a
     cloud's own image id. ``ttl_role`` names a role with which the cloud ends the box from outside, where it
     needs one for that. ``box_identity`` names a role that the box itself is given, on itself alone.
-    ``volumes`` are disks to attach, for clouds that attach them in the create call.
+    ``volumes`` are disks to attach, for clouds that attach them in the create call. Several ``nodes`` are to
+    be close together: a provider puts them into a placement group of their own, where the type and the way of
+    paying allow one. ``fabric`` is the RDMA network that joins them, which their type has; ``None`` for none.
     """
 
     key: str
@@ -334,6 +343,7 @@ class Order:
     ttl_role: str | None = None
     box_identity: str | None = None
     volumes: tuple[Ref, ...] = ()
+    fabric: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,8 @@ PRELOADED = (
 )
 """Besides gpucloud itself: what commands and the sandbox import when they need it."""
 
+NOT_INSTALLED = frozenset({"gpucloud.api.ray"})
+"""What imports a program that is no dependency."""
 OURS = ("gpucloud", "gpucloud_pricing", "gpucloud_aws", "gpucloud_azure", "gpucloud_alibaba")
 MESSAGE = 1 << 20
 STATUS = struct.Struct("i")
@@ -98,7 +100,8 @@ def _preload(more: Sequence[str]) -> None:
     for name in OURS:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if ".sandbox" not in module.name and not module.name.endswith("__main__"):
+            left_out = ".sandbox" in module.name or module.name.endswith("__main__")
+            if not left_out and module.name not in NOT_INSTALLED:
                 importlib.import_module(module.name)
     for emulator in importlib.metadata.entry_points(group="gpucloud.sandboxes"):
         emulator.load()

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Tending,
     )
     from gpucloud.api.runs import Run
+    from gpucloud.api.slurm import Slurm
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
@@ -804,6 +805,16 @@ class Client:
         from gpucloud.elastic.cluster_file import load_cluster
 
         return Fleet(load_cluster(cluster) if isinstance(cluster, Path) else cluster, self, self._session)
+
+    def slurm(self, file: Path) -> Slurm:
+        """The nodes of a cluster for Slurm, on the machine of slurmctld.
+
+        Args:
+            file: the cluster's file (``cluster.yaml``).
+        """
+        from gpucloud.api.slurm import Slurm
+
+        return Slurm(file, self, self._session)
 
     def kubernetes(self, cluster: Cluster | Path, joining: Joining, token: str) -> Kubernetes:
         """The boxes of a cluster as groups of nodes for Kubernetes' cluster-autoscaler.

@@ -12,9 +12,10 @@ from gpucloud.api.launching import Buyer
 from gpucloud.boxes.provision import Deal, Wanted, environment_of, provision, refuse_impossible
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
-from gpucloud.elastic.rules import Slot
+from gpucloud.elastic.fleet import NO_LABELS, Buy, Join, Keeper, Reconciled
+from gpucloud.elastic.rules import Backoff, Slot
 from gpucloud.elastic.view import View
+from gpucloud.errors import GpucloudError
 from gpucloud.inventory.discovery import Survey, refuse_taken_name
 from gpucloud.journal.leases import calling
 from gpucloud.runtime.context import Context
@@ -43,19 +44,33 @@ class Fleet:
     _session: Session
     _join: Join = field(default=lambda _context, _box, _slots: None)
 
-    def want(self, slots: Sequence[str], *, gang: bool = False) -> tuple[Slot, ...]:
+    def want(
+        self, slots: Sequence[str], *, gang: bool = False, labels: Mapping[str, str] = NO_LABELS
+    ) -> tuple[Slot, ...]:
         """Writes down that slots are wanted, and returns at once: :meth:`up` or :meth:`reconcile` launches.
 
         Args:
             slots: the names of the slots.
             gang: launches them as the nodes of one box, in this order, all or none.
+            labels: what the engine says of those that are wanted from now on, in its own words.
 
         Raises:
             UsageError: the cluster has no such slot, or a part of the gang is up already.
         """
+        return self.want_boxes(_groups(slots, gang=gang), labels)
+
+    def want_boxes(
+        self, boxes: Sequence[Sequence[str]], labels: Mapping[str, str] = NO_LABELS
+    ) -> tuple[Slot, ...]:
+        """Like :meth:`want`, for the slots of several boxes: those of one are launched together.
+
+        Args:
+            boxes: the slots of each box, by rank.
+            labels: as of :meth:`want`.
+        """
         with self._noting() as context:
-            self._keeper.want(context, _groups(slots, gang=gang))
-            return self._keeper.seen(context, slots)
+            self._keeper.want(context, [tuple(box) for box in boxes], labels)
+            return self._keeper.seen(context, [name for box in boxes for name in box])
 
     def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
         """Launches slots, several at a time; those that are up stay. Arguments and errors: :meth:`want`.
@@ -63,8 +78,12 @@ class Fleet:
         A slot of a class whose last launch failed is ``waiting`` or ``wanted``, with the reason: nothing of
         the class is launched for 10 minutes, then 20, up to an hour, until a box of it comes up.
         """
+        return self.up_boxes(_groups(slots, gang=gang))
+
+    def up_boxes(self, boxes: Sequence[Sequence[str]]) -> Reconciled:
+        """Like :meth:`up`, for the slots of several boxes. Arguments and errors: :meth:`want_boxes`."""
         with self._session.operation() as context:
-            return self._keeper.up(context, _groups(slots, gang=gang))
+            return self._keeper.up(context, [tuple(box) for box in boxes])
 
     def down(self, slots: Collection[str]) -> Reconciled:
         """Deletes the boxes of slots, also those that another process launches; nothing is left of them.
@@ -89,23 +108,44 @@ class Fleet:
         with self._session.operation() as context:
             return self._keeper.renew(context, slots)
 
+    def label(self, wish: str, labels: Mapping[str, str]) -> None:
+        """Adds labels to the slots of a wish, unless that is over; a label that was there is replaced."""
+        self._session.journal.label(wish, labels)
+
+    def pauses(self) -> Mapping[str, Backoff]:
+        """Until when nothing is launched of the classes whose last launch failed, and why."""
+        with self._session.operation() as context:
+            now = context.clock()
+            backoffs = self._keeper.view(context).backoffs
+            return {name: backoff for name, backoff in backoffs.items() if now < backoff.until}
+
+    def rejoin(self, slots: Collection[str]) -> Sequence[GpucloudError]:
+        """Makes the nodes of slots that are ready known to an engine that has forgotten them.
+
+        Returns:
+            One error for each box that could not join; it stays.
+        """
+        with self._session.operation() as context:
+            return self._keeper.rejoin(context, slots)
+
     def seen(self) -> tuple[Slot, ...]:
         """The slots that are wanted or still have a box, from the journal: no cloud is asked."""
         with self._noting() as context:
             return self._keeper.seen(context)
 
-    def reconcile(self, wanted: Mapping[str, datetime]) -> Reconciled:
+    def reconcile(self, wanted: Mapping[str, datetime], *, as_of: datetime | None = None) -> Reconciled:
         """Looks after all slots once: launches, renews and ends boxes, and says which are lost or wait.
 
         Args:
             wanted: every slot that the engine wants, each with when it asked for it. A slot that was lost is
                 launched again only if that was later.
+            as_of: when the engine said so; what another process has wanted since is left alone.
 
         Raises:
             UsageError: the cluster has no such slot.
         """
         with self._session.operation() as context:
-            return self._keeper.reconcile(context, wanted)
+            return self._keeper.reconcile(context, wanted, as_of)
 
     def look(self) -> Reconciled:
         """Looks after all slots once, as :meth:`reconcile`, by what :meth:`want` and :meth:`give_back` wrote.

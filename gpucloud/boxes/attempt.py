@@ -28,6 +28,7 @@ from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
 from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
+from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.plan import Candidate, Key
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import (
@@ -213,6 +214,7 @@ def _order(
         ttl_role=terms.ttl_role,
         box_identity=terms.box_identity,
         volumes=volumes,
+        fabric=fabric_of(terms.spec.get("rdma"), terms.nodes, candidate.rdma),
     )
 
 
@@ -245,6 +247,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
                 ),
                 interconnect=candidate.interconnect,
                 reservation=candidate.reservation,
+                fabric=order.fabric,
             ),
             price=price_of(candidate),
             listed=terms.listed[candidate.cloud, candidate.region],
@@ -331,6 +334,7 @@ def _once_running(
     """
     pause_s = 0.02
     current = list(machines)
+    own = _own_addresses(context, box, cloud, machines)
     while True:
         if _all_run(current) or any(map(_has_ended, current)):
             return current
@@ -344,9 +348,33 @@ def _once_running(
         if None in seen:
             context.journal.check(box)
         current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
+        _give_addresses(context, cloud, current, own)
         if not _all_run(current):
             context.tasks.pause(pause_s)
             pause_s = min(pause_s * 1.6, 3.0)
+
+
+def _own_addresses(context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]) -> dict[Ref, Ref]:
+    """The addresses that were made for machines which get none by themselves; by machine, each its own."""
+    if not cloud.gives_addresses:
+        return {}
+    made = [
+        row.ref
+        for row in context.journal.resources(box.id)
+        if row.ref.kind is ResourceKind.ADDRESS
+        and row.state == "made"
+        and (row.ref.cloud, row.ref.region) == (cloud.name, machines[0].ref.region)
+    ]
+    return dict(zip((each.ref for each in machines), made, strict=True)) if made else {}
+
+
+def _give_addresses(context: Context, cloud: Cloud, machines: Sequence[Machine], own: dict[Ref, Ref]) -> None:
+    """Gives those that run the addresses that are left for them."""
+    ready = [each.ref for each in machines if each.state is State.RUNNING and each.ref in own]
+    calls = [context.tasks.start(partial(cloud.give_address, ref, own[ref])) for ref in ready]
+    for ref, call in zip(ready, calls, strict=True):
+        context.tasks.wait(call, CREATE_TIMEOUT_S)
+        del own[ref]
 
 
 def _has_ended(machine: Machine) -> bool:

@@ -32,12 +32,14 @@ from gpucloud.ssh.boot import (
     rotate_host_key,
     wait_until_ready,
 )
-from gpucloud.ssh.client import ConnectionFailedError, Target, run, wait_until_reachable
+from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run, wait_until_reachable
+from gpucloud.ssh.environment import FABRIC
 from gpucloud.ssh.keys import keep_ready
 
 LOOK_EVERY_S = 20.0
 """How often to ask the cloud whether a machine that does not answer still exists."""
 PEERS_FILE = "/var/lib/gpucloud/peers.json"
+LIMITS_FILE = "/etc/security/limits.d/gpucloud.conf"
 
 
 class NotReadyError(GpucloudError):
@@ -58,11 +60,16 @@ def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
             keys=keys,
             node=number,
             proxy_command=proxy_command,
-            has_environment=bool(box.wanted.spec.get("env")),
+            has_environment=bool(box.wanted.spec.get("env") or _fabric_of(box)),
         )
         for number, node in enumerate(box.nodes)
         if node.public_ip
     ]
+
+
+def _fabric_of(box: Box) -> str | None:
+    """The RDMA network that joins its nodes."""
+    return box.offer.fabric if box.offer else None
 
 
 def bring_up(context: Context, box: Box, keys: Path) -> Measured:
@@ -93,11 +100,15 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
         answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
             _all(context, box, [partial(_introduce, box, target) for target in nodes])
+        if (fabric := _fabric_of(box)) is not None:
+            _all(context, box, [partial(_join, fabric, target) for target in nodes])
         for target, gpus in zip(nodes, answers, strict=True):
             check_gpus(box, target.alias, gpus)
             check_driver(target.alias, gpus, box.boot.least_driver)
         cut = _cut(context, box, nodes, box.boot.mig) if box.boot.mig else ()
         tested = _accepted(context, box, nodes) if box.wanted.tests_gpus else ()
+        if tested and len(nodes) > 1:
+            _tested_together(context, box, nodes)
     except ConnectionFailedError as error:
         _check_there(context, box)
         raise NotReadyError(
@@ -263,6 +274,62 @@ def _introduce(box: Box, target: Target) -> None:
     done = run(target, ["sudo", "-n", "tee", PEERS_FILE], stdin=text.encode())
     if done.code:
         raise NotReadyError(f"{target.alias}: cannot write {PEERS_FILE}: {done.err.decode(errors='replace')}")
+
+
+def _join(fabric: str, target: Target) -> None:
+    """Writes what programs need for the network to a node: variables, and the right to pin memory.
+
+    The limit holds for connections that are opened after it was written.
+    """
+    from gpucloud_templates import fabrics
+
+    joined = fabrics.fabric(fabric).text()
+    for words, text in (
+        (["sh", "-c", f"umask 077; mkdir -p .gpucloud && cat >{FABRIC}"], joined),
+        (["sudo", "-n", "tee", LIMITS_FILE], fabrics.LIMITS),
+    ):
+        done = run(target, words, stdin=text.encode())
+        if done.code:
+            said = done.err.decode(errors="replace")
+            raise NotReadyError(f"{target.alias}: the settings for {fabric} could not be written: {said}")
+    disconnect(target)
+
+
+def _tested_together(context: Context, box: Box, nodes: Sequence[Target]) -> None:
+    """Holds an all-reduce over all nodes against what was asked for.
+
+    Raises:
+        UnfitError: it failed, or did not use the RDMA network that was asked for.
+        NotReadyError: such a network was asked for, and the image has nothing to test it with.
+    """
+    from gpucloud.boxes.fabric_test import all_reduce, port_of, shortcomings, summary
+
+    fabric, first = _fabric_of(box), str(box.nodes[0].private_ip)
+    context.tell("fabric", f"adding up over {len(nodes)} nodes")
+    port = port_of(box.id)
+    try:
+        calls = [partial(all_reduce, target, len(nodes), first, port) for target in nodes]
+        results = _all(context, box, calls)
+    except BoxLostError:
+        raise
+    except (GpucloudError, TimedOutError) as error:
+        raise UnfitError(f"the all-reduce over the nodes of {box.name!r} did not finish: {error}") from error
+    missing = next((each.error for each in results if each.missing), None)
+    if missing is not None:
+        if fabric is not None:
+            raise NotReadyError(
+                f"{fabric} between the nodes of {box.name!r} cannot be tested: {missing}",
+                hint="the box was deleted; choose an image with NCCL (--image pytorch) or omit --accept-test",
+            )
+        context.tell("fabric", f"not tested: {missing}")
+        return
+    wrong = shortcomings(results, fabric)
+    if wrong:
+        raise UnfitError(
+            f"the nodes of {box.name!r} failed the all-reduce: {'; '.join(wrong)}",
+            hint="the box was deleted; try again, or choose another offer: --zone, --cloud",
+        )
+    context.tell("fabric", summary(results, fabric))
 
 
 def _tell_step(context: Context, text: str) -> None:

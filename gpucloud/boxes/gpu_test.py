@@ -91,7 +91,7 @@ def program() -> bytes:
     content = io.BytesIO()
     package = files("gpucloud_templates").joinpath("gputest")
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("__init__.py", "__main__.py", "cuda.py", "kernels.ptx"):
+        for name in ("__init__.py", "__main__.py", "cuda.py", "together.py", "kernels.ptx"):
             archive.writestr(f"gputest/{name}", package.joinpath(name).read_bytes())
         archive.writestr("__main__.py", "from gputest.__main__ import main\n\nmain()\n")
     return content.getvalue()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Function = Callable[..., int | None]
 
 HELP_ALL = "--help-all"
-BEFORE, BOXES, PROGRAM = "Before buying", "Boxes", "This program"
+BEFORE, BOXES, ENGINES, PROGRAM = "Before buying", "Boxes", "Nodes for engines", "This program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ COMMANDS: dict[str, Entry] = {
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
+    "slurm": Entry("gpucloud.cli.slurm:COMMANDS", "Launch and end nodes as Slurm wants.", ENGINES),
+    "ray": Entry("gpucloud.cli.ray:COMMANDS", "Launch and end nodes as Ray wants.", ENGINES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),

@@ -12,6 +12,7 @@ from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocum
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
+from gpucloud.elastic.ray.configuration import Configuration
 from gpucloud.market.documents import (
     CommitmentsDocument,
     EquivalentsDocument,
@@ -323,6 +324,18 @@ class SshConfigDocument(TypedDict):
     text: str
 
 
+class RayInitDocument(TypedDict):
+    """The configuration of Ray's autoscaler for a cluster.
+
+    Attributes:
+        configuration: what Ray reads, as YAML or JSON.
+        head_command: the command that starts the head, with the configuration in ``ray.yaml``.
+    """
+
+    configuration: Configuration
+    head_command: str
+
+
 class NodeHostDocument(TypedDict):
     """A node of a box, for programs that work on several.
 
@@ -357,6 +370,71 @@ class HostsDocument(TypedDict):
     box: str
     nodes: list[NodeHostDocument]
     missing: list[int]
+
+
+class SlurmFileDocument(TypedDict):
+    """A file of ``slurm init``.
+
+    Attributes:
+        state: ``written``, ``same`` as it was, or ``kept``: the user's own.
+    """
+
+    path: str
+    state: str
+
+
+class SlurmInitDocument(TypedDict):
+    """The files for slurmctld, in the order in which they are needed."""
+
+    folder: str
+    files: list[SlurmFileDocument]
+
+
+class SlurmNodeDocument(TypedDict):
+    """A node of a cluster.
+
+    Attributes:
+        state: ``wanted``, ``launching``, ``waiting``, ``ready``, ``lost``, ``ending`` or ``ended``.
+        gang: the nodes that are launched together with it, by rank.
+        reason: why it is lost or waits.
+        price: per hour.
+    """
+
+    name: str
+    state: str
+    gang: list[str]
+    reason: str | None
+    cloud: str | None
+    zone: str | None
+    instance_type: str | None
+    purchase: str | None
+    price: MoneyDocument | None
+
+
+class SlurmNodesDocument(TypedDict):
+    """The nodes that are wanted now, of those that were named; others go on ending."""
+
+    nodes: list[SlurmNodeDocument]
+
+
+class SlurmUpdateDocument(TypedDict):
+    """What slurmctld was told.
+
+    Attributes:
+        what: the nodes or the job.
+        settings: as scontrol(1) takes them.
+    """
+
+    what: str
+    settings: str
+
+
+class SlurmSyncDocument(TypedDict):
+    """The nodes of a cluster, what slurmctld was told of them, and what could not be done."""
+
+    nodes: list[SlurmNodeDocument]
+    told: list[SlurmUpdateDocument]
+    troubles: list[TroubleDocument]
 
 
 class BootStepDocument(TypedDict):
@@ -868,6 +946,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "prices-refresh": PricesRefreshDocument,
     "prices-watch": PriceWatchDocument,
     "project": ProjectDocument,
+    "ray-init": RayInitDocument,
     "recover": RecoverDocument,
     "run": RunDocument | RunDetachedDocument,
     "runs-cancel": RunsCancelDocument,
@@ -876,6 +955,9 @@ DOCUMENTS: Mapping[str, Any] = {
     "sandbox": SandboxDocument,
     "setup": SetupDocument,
     "show": ShowDocument,
+    "slurm-init": SlurmInitDocument,
+    "slurm-nodes": SlurmNodesDocument,
+    "slurm-sync": SlurmSyncDocument,
     "spend": SpendDocument,
     "ssh-config": SshConfigDocument,
     "sweep": SweepDocument,

@@ -348,10 +348,12 @@ def interrupt(
 
 def gpu(
     app: App,
-    sickness: Annotated[str, typer.Argument(help="lost, memory, slow, hangs, or driver.", metavar="FAILURE")],
+    sickness: Annotated[
+        str, typer.Argument(help="lost, memory, slow, hangs, driver, or tcp.", metavar="FAILURE")
+    ],
     times: Annotated[int, typer.Option(help="How many boxes get a faulty GPU.", min=0, metavar="N")] = 1,
 ) -> None:
-    """Give the next boxes a faulty GPU: lost, with bad memory, slow, hanging, or with an old driver."""
+    """Give the next boxes a fault: a GPU lost, with bad memory, slow, hanging; an old driver; no RDMA."""
     _client(app).gpu(sickness, times=times)
     _answer(
         app,

@@ -30,6 +30,7 @@ from gpucloud.clouds.provider import (
     Echo,
     EndsFromOutside,
     ForgetsEnded,
+    GivesAddresses,
     HoldsVolumes,
     IdentitySource,
     ImageSource,
@@ -288,6 +289,17 @@ class Cloud:
             "set the timer that ends the box",
             lambda: source.ensure_end(machines, end, tuple(known.timers), known.learn),
         )
+
+    @property
+    def gives_addresses(self) -> bool:
+        """Whether :meth:`give_address` works."""
+        return isinstance(self.provider, GivesAddresses)
+
+    def give_address(self, machine: Ref, address: Ref) -> None:
+        """Gives an address that was made for it to a machine that runs; may be repeated."""
+        source = self.provider
+        assert isinstance(source, GivesAddresses)  # noqa: S101
+        self._call(f"give {machine.id} its address", lambda: source.give_address(machine, address))
 
     def get(self, ref: Ref) -> Resource | None:
         """The present state of one resource; ``None`` if the cloud reports that the id does not exist."""

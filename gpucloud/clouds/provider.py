@@ -441,6 +441,19 @@ class EndsFromOutside(Protocol):
 
 
 @runtime_checkable
+class GivesAddresses(Protocol):
+    """Clouds where the public address of a machine may be a resource of its own, given to it once it runs.
+
+    Such addresses are made, and recorded, by ``prepare``, one for each node, if the machines of the order get
+    none by their create call: with several network interfaces, for example.
+    """
+
+    def give_address(self, machine: Ref, address: Ref, /) -> None:
+        """Gives an address to a machine that runs; fine if it has it already."""
+        ...
+
+
+@runtime_checkable
 class CanExtend(Protocol):
     """Clouds that keep a box's deadline themselves: in a timer, or at least in its tags."""
 

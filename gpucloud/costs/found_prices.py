@@ -59,7 +59,8 @@ def _of_machine(market: Market, machine: Machine, box: Box | None) -> FoundPrice
         paid = next((each.price for each in _usage_of(machine, box) if each.price), None)
         compute = price_of(market, machine) if paid is None else _money(paid, Decimal(1))
     price = _found(compute)
-    if machine.public_ip is None or any(part.kind is ResourceKind.ADDRESS for part in machine.parts):
+    listed = machine.address_apart or any(part.kind is ResourceKind.ADDRESS for part in machine.parts)
+    if machine.public_ip is None or listed:
         return price
     ref = replace(machine.ref, kind=ResourceKind.ADDRESS)
     address = found_price(market, Resource(ref=ref, state=machine.state, tags=machine.tags), box)

@@ -60,6 +60,7 @@ class Cluster:
         name: the beginning of each node's name.
         classes: the classes by name.
         lease: how long a node lives unless its engine still wants it.
+        source: the file that it was read from; two clusters of one name are told apart by it.
         idle: after how long without work the engine gives a node back. A box cannot tell: work of an engine
             is no job of its guard.
 
@@ -71,6 +72,7 @@ class Cluster:
     classes: Mapping[str, NodeClass]
     lease: timedelta = LEASE
     idle: timedelta = IDLE
+    source: str = ""
 
     def __post_init__(self) -> None:
         problems = [

@@ -46,7 +46,8 @@ def load_cluster(file: Path) -> Cluster:
     _refuse(f"{file}:{outline.lines.get('lease', 1)}", problems_of_lease(lease))
     classes = {key: _node_class(name, key, section) for key, section in outline.sections["classes"].items()}
     _refuse(f"{file}:{outline.lines['classes']}", () if classes else ["classes are missing"])
-    return Cluster(name=name, classes=classes, lease=lease, idle=_time(outline, "idle", IDLE))
+    idle, source = _time(outline, "idle", IDLE), str(file.resolve())
+    return Cluster(name=name, classes=classes, lease=lease, idle=idle, source=source)
 
 
 def _node_class(cluster: str, name: str, section: SpecFile) -> NodeClass:

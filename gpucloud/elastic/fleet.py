@@ -16,7 +16,17 @@ from functools import partial
 
 from gpucloud.boxes.launch import abandon
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.rules import REMEMBERED, Action, Do, Slot, SlotState, reconcile
+from gpucloud.elastic.rules import (
+    REMEMBERED,
+    SOURCE,
+    Action,
+    Do,
+    Slot,
+    SlotState,
+    is_attended,
+    of_others,
+    reconcile,
+)
 from gpucloud.elastic.view import View, view_of
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
 from gpucloud.inventory.down import end_all
@@ -43,6 +53,8 @@ LONGEST_S = 3600.0
 """How long to wait for all of them."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
+
+NO_LABELS: Mapping[str, str] = {}
 
 _NEVER_LOST = datetime.max.replace(tzinfo=UTC)
 _BUSY = frozenset({SlotState.LAUNCHING, SlotState.READY, SlotState.ENDING})
@@ -108,10 +120,11 @@ class Keeper:
 
         return view_of(self.cluster, runs, boxes, is_held, now)
 
-    def want(self, context: Context, groups: Sequence[Group]) -> None:
+    def want(self, context: Context, groups: Sequence[Group], labels: Mapping[str, str] = NO_LABELS) -> None:
         """Writes down which slots are wanted, each group as the nodes of one box. Nothing is bought.
 
-        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew.
+        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew. ``labels`` are
+        those of the wishes that are written.
 
         Raises:
             UsageError: the cluster has no such slot, or a group cannot be launched as a whole.
@@ -119,9 +132,9 @@ class Keeper:
         for group in groups:
             if len({self.cluster.class_of(name) for name in group}) != 1:
                 raise UsageError(f"a gang is of one class: {', '.join(group)}")
-        view = self.view(context) if groups else View()
+        view = self._own(context) if groups else View()
         works = {
-            new_id("run-", context.clock(), context.randomness(10)): self._work(group)
+            new_id("run-", context.clock(), context.randomness(10)): self._work(group, labels)
             for group in groups
             if self._is_new(context, view, group)
         }
@@ -149,14 +162,14 @@ class Keeper:
 
     def down(self, context: Context, names: Collection[str]) -> Reconciled:
         """Ends the wishes for slots, and their boxes; a gang when none of its slots is wanted any more."""
-        view, troubles = self.view(context), list[GpucloudError]()
+        view, troubles = self._own(context), list[GpucloudError]()
         known = [slot for name in names if (slot := view.slots.get(name)) is not None]
         self._end(context, view, [slot.name for slot in known if set(slot.gang) <= set(names)], troubles)
         return self._result(context, names, (), troubles)
 
     def give_back(self, context: Context, names: Collection[str]) -> None:
         """Ends the wishes for slots; no cloud is asked: the next look deletes their boxes."""
-        view = self.view(context)
+        view = self._own(context)
         self._give_up_all(context, view, [name for name in names if view.is_wanted(name)])
 
     def renew(self, context: Context, names: Collection[str]) -> Reconciled:
@@ -165,18 +178,36 @@ class Keeper:
         ready = [name for name in names if name in view.slots and view.slots[name].state is SlotState.READY]
         return self._result(context, names, (), self._renew(context, view, ready))
 
-    def reconcile(self, context: Context, wanted: Mapping[str, datetime]) -> Reconciled:
+    def rejoin(self, context: Context, names: Collection[str]) -> list[GpucloudError]:
+        """Makes the nodes of slots that are ready known to their engine once more, several at a time.
+
+        Returns:
+            One error for each box that could not join; it stays.
+        """
+        view = self.view(context)
+        ready = [view.slots[name] for name in names if name in view.slots]
+        boxes = {slot.box: slot.gang for slot in ready if slot.state is SlotState.READY}
+        known = context.journal.known([box for box in boxes if box])
+        calls = [(box.name, partial(self._rejoin_one, box, boxes[box.id])) for box in known]
+        return _in_threads(context, calls)
+
+    def reconcile(
+        self, context: Context, wanted: Mapping[str, datetime], as_of: datetime | None = None
+    ) -> Reconciled:
         """Sees to it that the slots are there that are wanted, and no others.
 
         Args:
             context: clouds, journal, clock and progress of this call.
             wanted: the slots that the engine wants, each with when it asked for it.
+            as_of: when the engine said so; what was wanted since is left alone.
 
         Raises:
             UsageError: the cluster has no such slot.
         """
         view, troubles = self._look_around(context)
-        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        actions = reconcile(
+            self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
+        )
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
         groups = _groups(actions, Do.LAUNCH)
@@ -205,8 +236,30 @@ class Keeper:
 
     # --- wishes
 
-    def _work(self, group: Group) -> Work:
-        slots = Slots(cluster=self.cluster.name, node_class=self.cluster.class_of(group[0]), names=group)
+    def _own(self, context: Context) -> View:
+        """The slots, all of them of this cluster: those that nobody else looks after any more become so.
+
+        Raises:
+            UsageError: another cluster of this name is being looked after.
+        """
+        view, now = self.view(context), context.clock()
+        others = of_others(self.cluster, view.slots.values())
+        for slot in others:
+            if is_attended(slot, self.cluster.lease, now):
+                name, other = self.cluster.name, slot.labels[SOURCE]
+                raise UsageError(
+                    f"two clusters are named {name!r}: {self.cluster.source}, and {other} wants {slot.name}",
+                    hint="give one of them another name; the nodes of one that is dead end with their leases",
+                )
+        for wish in {slot.wish for slot in others}:
+            context.journal.label(wish, {SOURCE: self.cluster.source})
+        return self.view(context) if others else view
+
+    def _work(self, group: Group, labels: Mapping[str, str]) -> Work:
+        node_class = self.cluster.class_of(group[0])
+        if self.cluster.source:
+            labels = {**labels, SOURCE: self.cluster.source}
+        slots = Slots(cluster=self.cluster.name, node_class=node_class, names=group, labels=labels)
         return Work(spec=self.cluster.spec_of(group).document(), command="", slots=slots)
 
     def _is_new(self, context: Context, view: View, group: Group) -> bool:
@@ -248,7 +301,7 @@ class Keeper:
 
     def _look_around(self, context: Context) -> tuple[View, list[GpucloudError]]:
         """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
-        before, view = context.journal.last(), self.view(context)
+        before, view = context.journal.last(), self._own(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
         troubles = refresh_all(context, [view.boxes[each] for each in up if each])
         troubles += settle(context, budget_s=SETTLE_S)
@@ -373,6 +426,9 @@ class Keeper:
             assert context.state is not None  # noqa: S101  (who buys has a state folder)
             forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
             raise
+
+    def _rejoin_one(self, box: Box, names: Group, context: Context) -> None:
+        self.join(context, box, names)
 
     def _write_failure(self, context: Context, wishes: Collection[Run], error: Exception) -> None:
         """Writes down that launches of one class failed, and until when the class backs off.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -32,6 +32,9 @@ class SlotState(StrEnum):
     ENDED = "ended"  # it is not wanted any more
 
 
+_WANTED = frozenset({SlotState.WANTED, SlotState.LAUNCHING, SlotState.WAITING, SlotState.READY})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """One slot, as the journal has it. A field that is not known is ``None``.
@@ -47,6 +50,8 @@ class Slot:
         price: of its machine, per hour.
         expires_at: when its box ends unless its lease is renewed.
         reason: why it is lost or waits.
+        wish: the id of the wish for it; each wish has one of its own.
+        labels: what its engine says of it.
     """
 
     name: str
@@ -66,6 +71,8 @@ class Slot:
     price: Money | None = None
     expires_at: datetime | None = None
     reason: str | None = None
+    wish: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,8 @@ def reconcile(
     seen: Iterable[Slot],
     backoffs: Mapping[str, Backoff],
     now: datetime,
+    *,
+    as_of: datetime | None = None,
 ) -> list[Action]:
     """What is to be done so that the slots are there that an engine wants, and no others.
 
@@ -113,6 +122,7 @@ def reconcile(
         seen: what there is, of each slot at most once.
         backoffs: by class.
         now: the present time.
+        as_of: when the engine said what it wants; by default, now.
 
     Raises:
         UsageError: the cluster has no such slot.
@@ -121,7 +131,7 @@ def reconcile(
     for slot in seen:
         boxes[slot.gang].append(slot)
     known = {slot.name for slots in boxes.values() for slot in slots}
-    rules = _Rules(cluster, wanted, backoffs, now)
+    rules = _Rules(cluster, wanted, backoffs, now, as_of or now)
     found = [action for slots in boxes.values() for action in rules.of_box(slots)]
     return found + [rules.launch((name,), cluster.class_of(name)) for name in wanted if name not in known]
 
@@ -132,6 +142,7 @@ class _Rules:
     wanted: Mapping[str, datetime]
     backoffs: Mapping[str, Backoff]
     now: datetime
+    as_of: datetime
 
     def of_box(self, slots: Sequence[Slot]) -> Iterator[Action]:
         """What is to be done about a box. Of a gang that is over, some slots may have other boxes now."""
@@ -142,6 +153,8 @@ class _Rules:
                 yield Action(do=Do.NOTHING, slots=every, reason="its box is being deleted")
             case SlotState.ENDED if not names and not slot.has_box:
                 return
+            case state if not names and state in _WANTED and slot.since > self.as_of:
+                yield Action(do=Do.NOTHING, slots=every, reason="it is wanted since")
             case _ if not names:
                 yield Action(do=Do.END, slots=every, reason="nobody wants it")
             case SlotState.LAUNCHING:
@@ -172,6 +185,23 @@ class _Rules:
             yield Action(do=Do.LOST, slots=told, reason=slot.reason or "")
         if again:
             yield self.launch(again, slot.node_class)
+
+
+SOURCE = "gpucloud:source"
+"""The label of a slot that names the file of the cluster that wants it."""
+
+
+def of_others(cluster: Cluster, seen: Iterable[Slot]) -> list[Slot]:
+    """The slots that another cluster of the same name wants, by their files."""
+    mine = cluster.source
+    wanted = [slot for slot in seen if slot.state is not SlotState.ENDED]
+    return [slot for slot in wanted if mine and slot.labels.get(SOURCE, mine) != mine]
+
+
+def is_attended(slot: Slot, lease: timedelta, now: datetime) -> bool:
+    """Whether somebody has wanted or renewed a slot of late: who lives renews before half a lease is left."""
+    renewed = slot.expires_at - lease if slot.expires_at else slot.since
+    return now - max(renewed, slot.since) < lease * 3 / 4
 
 
 def backoff_after(failures: Iterable[tuple[datetime, str]], came_up: Sequence[datetime]) -> Backoff | None:

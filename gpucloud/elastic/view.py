@@ -140,6 +140,8 @@ def _slot(run: Run, name: str, box: Box | None, is_held: Callable[[Box | Run], b
         reason=reason,
         has_box=box is not None and box.state not in OVER,
         box=run.box,
+        wish=run.id,
+        labels=run.work.slots.labels,
     )
 
 

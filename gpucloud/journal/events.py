@@ -233,6 +233,14 @@ class RunDetached(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunLabelled(Event):
+    """The engine that wants slots says more of them; a label that was there is replaced."""
+
+    type = "run_labelled"
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunLost(Event):
     """The attempt under way was lost, and another one is to be made at ``restart_at`` or later."""
 
@@ -272,6 +280,7 @@ _TYPES: Mapping[str, type[Event]] = {
         RunBegun,
         RunAttempted,
         RunDetached,
+        RunLabelled,
         RunLost,
         RunEnded,
     )

@@ -46,7 +46,7 @@ class Offer:
     """The offer that was bought.
 
     ``gpu`` is ``None`` if the market does not have the type; ``reservation`` is the id of the capacity that
-    the account held, if the box was launched into such.
+    the account held, if the box was launched into such. ``fabric`` is the RDMA network that joins its nodes.
     """
 
     instance_type: str
@@ -54,6 +54,7 @@ class Offer:
     gpu: Gpu | None = None
     interconnect: str | None = None
     reservation: str | None = None
+    fabric: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,6 +385,7 @@ def _read_offer(data: Data) -> Offer:
         purchase=Purchase(data["purchase"]),
         interconnect=data.get("interconnect"),
         reservation=data.get("reservation"),
+        fabric=data.get("fabric"),
         gpu=None
         if gpu is None
         else Gpu(

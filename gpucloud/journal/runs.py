@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -81,11 +81,13 @@ class Slots:
         cluster: the name of the cluster.
         node_class: the name of their class.
         names: their names by rank; the first one is the run's id and the box's name.
+        labels: what the engine says of them, in its own words.
     """
 
     cluster: str
     node_class: str
     names: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,14 @@ class RunFacts:
         begun = self.attempts[:-1] if lost.box is not None else self.attempts
         return replace(self, attempts=(*begun, lost), restart_at=restart_at)
 
+    def labelled(self, labels: Mapping[str, str]) -> RunFacts:
+        """These facts of a wish once its engine has said more of its slots."""
+        slots = self.work.slots
+        if slots is None:
+            raise ValueError("only the wish of an engine has labels")
+        news = replace(slots, labels={**slots.labels, **labels})
+        return replace(self, work=replace(self.work, slots=news))
+
 
 def run_facts_text(facts: RunFacts) -> str:
     """The facts as JSON text for the journal's table."""
@@ -183,7 +193,12 @@ def _read_work(data: Data) -> Work:
 
 
 def _read_slots(data: Data) -> Slots:
-    return Slots(cluster=data["cluster"], node_class=data["node_class"], names=tuple(data["names"]))
+    values: dict[str, Any] = {
+        "labels": {},
+        **data,
+        "names": tuple(data["names"]),
+    }  # older wishes have no labels
+    return Slots(**values)
 
 
 def _read_attempt(data: Data) -> Attempt:

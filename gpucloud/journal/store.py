@@ -29,6 +29,7 @@ from gpucloud.journal.events import (
     RunAttempted,
     RunBegun,
     RunEnded,
+    RunLabelled,
     Seen,
     Taken,
 )
@@ -398,6 +399,18 @@ class Journal:
         """Does :meth:`observe` for several boxes, in one transaction; returns how many were written."""
         with self._database.writing() as writer:
             return sum(self._observe(writer, box, seen) for box, seen in observations)
+
+    def label(self, run: str, labels: Mapping[str, str]) -> bool:
+        """Appends what an engine says of the slots that it wants; this process need not hold the run.
+
+        Returns:
+            Whether it was written: not of a run that is over.
+        """
+        with self._database.writing() as writer:
+            now = writer.run(run)
+            if now.state in RUNS_OVER:
+                return False
+            return self._add(writer, run, now.epoch, RunLabelled(labels=labels)) is Appended.WRITTEN
 
     # --- reading
 

@@ -39,6 +39,7 @@ class AttemptDocument(TypedDict):
     memory_gib: Number
     local_ssd_gib: Number
     interconnect: str
+    rdma: str
     arch: str
     price: MoneyDocument
     price_usd: MoneyDocument

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.data_source import DataSource, refuse_too_large
+from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.lifetime import LAUNCH_TTL
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.user_data import PLANNED_ID, PLANNED_NAME, UserData, boot_plan, planned_keys
@@ -43,10 +44,10 @@ def within_limits(
         UsageError: every offer would be refused.
     """
     fitting: list[Candidate] = []
-    verdicts: dict[tuple[str, str], UsageError | None] = {}
+    verdicts: dict[tuple[str, str, str], UsageError | None] = {}
     user_data = UserData()
     for candidate in candidates:
-        kind = (candidate.cloud, candidate.instance_type)
+        kind = (candidate.cloud, candidate.instance_type, str(candidate.purchase))
         if kind not in verdicts:
             verdicts[kind] = _refusal(
                 clouds, candidate, spec, data, user_data, image=image, owner=owner, now=now
@@ -134,4 +135,5 @@ def draft(candidate: Candidate, spec: Spec, *, owner: str, now: datetime) -> Ord
         deadline=deadline,
         ttl_role=spec.ttl_role,
         box_identity=spec.box_identity,
+        fabric=fabric_of(spec.rdma, spec.nodes, candidate.rdma),
     )

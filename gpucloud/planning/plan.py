@@ -46,7 +46,8 @@ class Candidate:
     cost per hour and node when it is bought: its own price until a plan allows more (:func:`capped`).
     ``reservation`` is held capacity to launch into. ``local_ssd_gib`` is the size of the local disks, 0 where
     there are none, or none is known. ``surcharge_usd`` is what the order adds to the price per hour and node,
-    for what is not billed by the hour; ``None`` if that is unknown.
+    for what is not billed by the hour; ``None`` if that is unknown. ``rdma`` is the RDMA network that
+    the type can be joined by.
     """
 
     cloud: str
@@ -72,6 +73,7 @@ class Candidate:
     reservation: str | None = None
     local_ssd_gib: Decimal = Decimal(0)
     surcharge_usd: Decimal | None = Decimal(0)
+    rdma: str = "none"
 
     @property
     def place(self) -> str:
@@ -119,6 +121,7 @@ class Candidate:
             "memory_gib": number(self.memory_gib),
             "local_ssd_gib": number(self.local_ssd_gib),
             "interconnect": self.interconnect,
+            "rdma": self.rdma,
             "arch": self.arch,
             "price": Money(amount=self.price, currency=self.currency).document(),
             "price_usd": Money(amount=self.price_usd, currency="USD").document(),

@@ -295,6 +295,7 @@ def _candidate(offer: Offer) -> Candidate | None:
         vcpus=offer.vcpus,
         memory_gib=offer.memory_gib,
         interconnect=offer.interconnect,
+        rdma=offer.rdma,
         arch=offer.arch,
         price=offer.price.amount,
         currency=offer.price.currency,

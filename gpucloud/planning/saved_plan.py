@@ -19,6 +19,7 @@ _FIXED = (
     "memory_gib",
     "local_ssd_gib",
     "interconnect",
+    "rdma",
     "arch",
     "reservation",
 )

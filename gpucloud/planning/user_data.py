@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import cut
+from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.plan import Candidate
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.checkpoints import hook
@@ -88,7 +89,11 @@ def boot_plan(
         deadline=end,
         ttl_s=int((end - now).total_seconds()) if end else 0,
         extra_keys=(read_public_key(spec.ssh_key),) if spec.ssh_key else (),
-        software=replace(software, mig=cut(candidate, spec.gpu)),
+        software=replace(
+            software,
+            mig=cut(candidate, spec.gpu),
+            erdma=fabric_of(spec.rdma, spec.nodes, candidate.rdma) == "erdma",
+        ),
         # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
         setup=(spec.setup,) if spec.setup and not spec.sets_up_over_ssh else (),
         scratch=candidate.local_ssd_gib > 0,

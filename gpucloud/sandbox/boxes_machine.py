@@ -42,7 +42,8 @@ class BoxSpec:
     install step has run. ``metadata`` is what the box's metadata service says: its cloud's. ``users`` are
     those that the cloud makes, beside those of the user-data; ``default_user`` is the image's own, with the
     instance's key pair. ``local_disks`` are the models of the type's local disks. ``root_volume`` is the root
-    disk, which has the files of another box if it was made of that box's image.
+    disk, which has the files of another box if it was made of that box's image. ``fabric`` is the RDMA
+    network that its interfaces join it to others by.
     """
 
     id: str
@@ -59,6 +60,7 @@ class BoxSpec:
     users: tuple[User, ...] = ()
     default_user: User | None = None
     sick: str | None = None
+    fabric: str | None = None
     metadata: Answerer = silent
     local_disks: tuple[str, ...] = ()
     root_volume: str = ""
@@ -216,6 +218,7 @@ class Box:
             mig=self._mig,
             driver=self.spec.driver or INSTALLED,
             sick=self.spec.sick,
+            fabric=self.spec.fabric,
         )
 
     def end_at(self, timer: str, moment: datetime | None) -> None:

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 
 from gpucloud.sandbox.boxes_mig import Mig
 
-SICKNESSES = ("lost", "memory", "slow", "hangs", "driver")
+SICKNESSES = ("lost", "memory", "slow", "hangs", "driver", "tcp")
 """The last GPU has fallen off the bus; the first has memory that forgets, is slow, or hangs under load; the
-driver is an old one."""
+driver is an old one; what joins the nodes does not work, so that NCCL falls back to TCP."""
+_LOGS = {
+    "efa": "NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4 nics)",
+    "infiniband": "NCCL INFO NET/IB : Using [0]mlx5_ib0:1/IB [1]mlx5_ib1:1/IB [RO]; OOB eth0:10.0.0.4<0>",
+    "erdma": "NCCL INFO NET/IB : Using [0]erdma_0:1/RoCE [RO]; OOB eth0:10.0.0.4<0>",
+    None: "NCCL INFO NET/Socket : Using [0]eth0:10.0.0.4<0>",
+}
+"""The line of NCCL's log that names the network (NCCL_DEBUG=INFO); ``None`` is TCP."""
 INSTALLED = "580.95.05"
 """The driver that the first boot installs where the image has none."""
 STALE = "470.256.02"
@@ -40,7 +47,8 @@ _NAMES = {
 class Gpus:
     """The GPUs of one box: ``model`` in the market's vocabulary; ``memory_mib`` is of each.
 
-    ``sick`` is one of :data:`SICKNESSES`, of the first or last of them.
+    ``sick`` is one of :data:`SICKNESSES`, of the first or last of them. ``fabric`` is the RDMA network that
+    the machine is joined to others by.
     """
 
     box: str
@@ -50,6 +58,7 @@ class Gpus:
     mig: Mig
     driver: str
     sick: str | None = None
+    fabric: str | None = None
 
     @property
     def driver_seen(self) -> str:
@@ -183,6 +192,12 @@ def gpu_test(gpus: Gpus) -> tuple[int, str]:
         for index in range(gpus.seen if gpus.seen > 1 else 0)
     ]
     return 0, json.dumps({"gpus": shown, "pairs": pairs})
+
+
+def together_test(gpus: Gpus) -> tuple[int, str]:
+    """What ``gpucloud_templates.gputest.together`` would measure on a node; (exit code, output)."""
+    fabric = None if gpus.sick == "tcp" else gpus.fabric
+    return 0, json.dumps({"gbs": 90.0 if fabric else 1.2, "wrong": 0, "network": [_LOGS[fabric]]})
 
 
 def _table(gpus: Gpus) -> str:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from gpucloud.sandbox import boxes_volumes
 from gpucloud.sandbox.boxes_local_disks import LocalDisks
-from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi
+from gpucloud.sandbox.boxes_nvidia import Gpus, gpu_test, nvidia_smi, together_test
 from gpucloud.sandbox.boxes_services import Services, parse_unit, read_service
 
 Result = tuple[int, str]
@@ -284,7 +284,7 @@ _KEYS = {
 
 
 def _curl(box: Playing, arguments: Sequence[str]) -> Result:
-    """Fetches a repository's key into the file that ``-o`` names."""
+    """Fetches a repository's key, or an installer, into the file that ``-o`` names."""
     url = next(each for each in arguments if "://" in each)
     file = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
     if file is None or box.path("/") not in file.parents:
@@ -298,6 +298,24 @@ def _gpg(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
     url = Path(arguments[-1]).read_text(encoding="utf-8")
     key = next((key for host, key in _KEYS.items() if f"://{host}/" in url), "")
     return 0, f"pub:-:4096:1:{key[-16:]}:::::\nfpr:::::::::{key}:\n"
+
+
+_INSTALLER = "cb44f4c4aaaabfbd81224c85a9e7889732bda26cc832ff70ecc0559bcc14165c"
+"""The digest of Alibaba Cloud's installer of eRDMA, 1.5.7."""
+
+
+def _sha256sum(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    """The digest of the installer that ``curl`` has fetched."""
+    return 0, f"{_INSTALLER}  {arguments[-1]}\n"
+
+
+def _tar(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
+    """Unpacks the installer, which installs nothing."""
+    script = Path(arguments[-1]) / "erdma_installer/install.sh"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text("#!/bin/sh\n", encoding="utf-8")
+    script.chmod(0o755)
+    return 0, ""
 
 
 def _docker(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
@@ -334,7 +352,9 @@ esac
 
 
 def _python3(box: Playing, arguments: Sequence[str]) -> Result:
-    return _venv(box, arguments) if arguments[0] == "-m" else gpu_test(box.gpus)
+    if arguments[0] == "-m":
+        return _venv(box, arguments)
+    return together_test(box.gpus) if "together" in arguments else gpu_test(box.gpus)
 
 
 def _venv(box: Playing, arguments: Sequence[str]) -> Result:
@@ -419,6 +439,7 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "gpg": _gpg,
     "halt": _poweroff,
     "hostname": _hostname,
+    "ip": _nothing,
     "loginctl": _loginctl,
     "mkfs.ext4": _mkfs,
     "modprobe": _nothing,
@@ -431,8 +452,10 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "python3": _python3,
     "reboot": _reboot,
     "rmmod": _nothing,
+    "sha256sum": _sha256sum,
     "shutdown": _shutdown,
     "systemctl": _systemctl,
+    "tar": _tar,
     "umount": boxes_volumes.umount,
     "usermod": _nothing,
     "wall": _wall,

@@ -40,11 +40,14 @@ ASKING = frozenset(
 
 SELECTED: Mapping[str, str] = {
     "chown": "*/opt/gpucloud/* | 'gpucloud: '* | '-R gpucloud: '* | '-R root:root '*",
-    "curl": "*://nvidia.github.io/* | *://developer.download.nvidia.com/*",
+    "curl": "*://nvidia.github.io/* | *://developer.download.nvidia.com/* | *://mirrors.cloud.aliyuncs.com/*",
     "docker": "'info -f '*",
     "gpg": "*--show-keys*/apt/keyrings/*",
+    "ip": "'link set '*",
     "nvidia-ctk": "*",
-    "python3": "'-m venv '*/opt/gpucloud/* | */gputest.pyz",
+    "python3": "'-m venv '*/opt/gpucloud/* | */gputest.pyz | */gputest.pyz' together '*",
+    "sha256sum": "*/opt/gpucloud/erdma/*",
+    "tar": "*/opt/gpucloud/erdma/*",
     "usermod": "*",
 }
 """Programs that the box answers for some arguments (shell patterns); for others they are this machine's."""

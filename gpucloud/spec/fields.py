@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Literal, cast
 
 from gpucloud.spec.presets import NAMES as PRESETS
-from gpucloud_pricing.demand import INTERCONNECTS, RDMA, Purchase
+from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA, Purchase
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import BadWishError, parse_wishes
 from gpucloud_pricing.likeness import most_like
@@ -111,7 +111,7 @@ def choice(*choices: str, **also: str) -> Callable[[object], str]:
 
 arch = choice(*ARCHES, amd64="x86_64", aarch64="arm64")
 interconnect = choice(*INTERCONNECTS)
-rdma = choice(*RDMA)
+rdma = choice(*RDMA, ANY_RDMA)
 preset = choice(*PRESETS)
 spread = choice(*SPREADS)
 on_sick = choice(*ON_SICK)

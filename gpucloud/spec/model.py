@@ -16,7 +16,16 @@ from gpucloud.errors import UsageError
 from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
 from gpucloud.spec.presets import NAMES, presets
-from gpucloud_pricing.demand import COMMITMENTS, INTERCONNECTS, OWNED, PURCHASES, RDMA, Demand, Purchase
+from gpucloud_pricing.demand import (
+    ANY_RDMA,
+    COMMITMENTS,
+    INTERCONNECTS,
+    OWNED,
+    PURCHASES,
+    RDMA,
+    Demand,
+    Purchase,
+)
 from gpucloud_pricing.gpus import parse_wishes
 
 DEFAULT_DISK_GIB = 100
@@ -189,8 +198,8 @@ class Spec:
         metadata=_declared(
             read.rdma,
             Flag(GPU, "NETWORK"),
-            {"enum": list(RDMA)},
-            f"RDMA network between the nodes: {', '.join(RDMA)}.",
+            {"enum": [*RDMA, ANY_RDMA]},
+            f"RDMA network between the nodes: {', '.join(RDMA)}, or {ANY_RDMA} of them.",
         )
     )
     cpus: int | None = field(
@@ -538,7 +547,7 @@ class Spec:
             read.switch,
             Flag(BOX),
             {"type": "boolean"},
-            "Test memory, arithmetic and links of the GPUs before the box is ready.",
+            "Test the GPUs, and the nodes together, before the box is ready.",
             default=False,
         )
     )

@@ -14,7 +14,9 @@ STORE = f"""set -e; umask 077; mkdir -p .gpucloud
 cat >{ENVIRONMENT}.new; mv {ENVIRONMENT}.new {ENVIRONMENT}
 """
 """A script that replaces the file by its input."""
-LOAD = f"[ ! -r {ENVIRONMENT} ] || . ./{ENVIRONMENT}; "
+FABRIC = ".gpucloud/fabric"
+"""A file of the same form, of the RDMA network that joins the nodes; the user's own variables win."""
+LOAD = "".join(f"[ ! -r {file} ] || . ./{file}; " for file in (FABRIC, ENVIRONMENT))
 """Shell text that sets the variables, for what comes after it; it runs in the home folder."""
 
 

@@ -107,13 +107,13 @@ def start(target: Target, script: bytes, job: str = RUN) -> None:
         )
 
 
-def stop(target: Target) -> None:
-    """Ends the job :data:`RUN` and every process that it started: SIGTERM first, SIGKILL after ten seconds.
+def stop(target: Target, job: str = RUN) -> None:
+    """Ends a job and every process that it started: SIGTERM first, SIGKILL after ten seconds.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
     """
-    run(target, ["bash", "-c", _STOP, "bash", RUN], timeout_s=CALL_TIMEOUT_S)
+    run(target, ["bash", "-c", _STOP, "bash", job], timeout_s=CALL_TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

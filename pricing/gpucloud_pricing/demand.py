@@ -29,8 +29,9 @@ CAPACITY_BLOCK = "capacity_block"
 INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 """The links between the GPUs of one machine, the slowest first."""
 
-RDMA = ("none", "efa", "infiniband", "erdma")
-"""The networks between machines with access to the memory of remote GPUs."""
+NO_RDMA, ANY_RDMA = "none", "any"
+RDMA = (NO_RDMA, "efa", "infiniband", "erdma")
+"""The networks between machines with access to the memory of remote GPUs; :data:`ANY_RDMA` asks for any."""
 
 
 class Purchase(StrEnum):
@@ -93,7 +94,7 @@ class Demand:
         memory_gib: at least this much main memory.
         arch: ``x86_64`` or ``arm64``.
         interconnect: at least this between GPUs, of :data:`INTERCONNECTS`.
-        rdma: exactly this network, of :data:`RDMA`; ``none`` is no requirement.
+        rdma: this network, of :data:`RDMA`, or :data:`ANY_RDMA`; ``none`` is no requirement.
         purchases: ways of paying that may be used, of :data:`PURCHASES`.
         clouds: names, globs, ``!x`` to leave out.
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.

@@ -12,7 +12,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Protocol
 
-from gpucloud_pricing.demand import INTERCONNECTS, Demand
+from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, NO_RDMA, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
 from gpucloud_pricing.places import admits, admits_type, names_specially, opt_in_head, region_names
@@ -153,7 +153,7 @@ def interconnect(demand: Demand, box: _Hardware) -> str | None:
 
 def rdma(demand: Demand, box: _Hardware) -> str | None:
     """The network between boxes; the kinds have no order."""
-    if demand.rdma in {None, "none", box.rdma}:
+    if demand.rdma in {None, NO_RDMA, box.rdma} or (demand.rdma == ANY_RDMA and box.rdma != NO_RDMA):
         return None
     return f"RDMA is {box.rdma}, wanted {demand.rdma}"
 

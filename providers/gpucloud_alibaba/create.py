@@ -17,6 +17,7 @@ from gpucloud_alibaba.find import TOKEN_TAG
 from gpucloud_alibaba.images import Found
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.network import NetworkIds, wanted_rules
+from gpucloud_alibaba.placement import Erdma, interfaces
 from gpucloud_alibaba.prices import DISK_CATEGORY
 from gpucloud_pricing.demand import Purchase
 
@@ -32,6 +33,9 @@ SHORTEST_LIFE = timedelta(minutes=32)
 
 LONGEST_LIFE = timedelta(days=3 * 365 - 1)
 """A release time is at most three years ahead. Source: ECS API reference, ModifyInstanceAutoReleaseTime."""
+
+SUPER_COMPUTING = "ecs.scc"
+"""How the types of Super Computing Clusters begin. Source: SDK 7.11.8, RunInstances, ``HpcClusterId``."""
 
 MOST_TAGS = 20
 _FORBIDDEN_STARTS = ("aliyun", "acs:")
@@ -58,6 +62,11 @@ def check(order: Order) -> None:
         raise UsageError(
             "--box-identity: Alibaba Cloud has no role that a box could be limited to itself with",
             hint="leave it out, or --cloud azure; the cloud's own release time ends the box here",
+        )
+    if order.instance_type.startswith(SUPER_COMPUTING):
+        raise UsageError(
+            f"{order.instance_type} needs an HPC cluster (HpcClusterId), which gpucloud does not make",
+            hint="choose another instance type",
         )
     if order.purchase is Purchase.RESERVED and not order.reservation:
         raise UsageError("a launch into held capacity needs the private pool's id")
@@ -121,7 +130,14 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
 
 
 def request_of(
-    order: Order, *, network_ids: NetworkIds, image: Found, market: Mapping[str, Any], ends: str | None
+    order: Order,
+    *,
+    network_ids: NetworkIds,
+    image: Found,
+    market: Mapping[str, Any],
+    ends: str | None,
+    placement: str | None = None,
+    erdma: Erdma | None = None,
 ) -> Request:
     """The create call as plain JSON. Pure: the same order yields the same request.
 
@@ -131,7 +147,13 @@ def request_of(
         image: the image.
         market: from :func:`market_of`.
         ends: from :func:`release_time`.
+        placement: the deployment set.
+        erdma: what the type has for eRDMA, where it is to join the instances.
     """
+    vswitch, group = network_ids.vswitch, network_ids.group
+    attached: dict[str, Any] = {"VSwitchId": vswitch, "SecurityGroupId": group}
+    if erdma is not None:  # all interfaces are in the list then, the primary one too
+        attached = {"NetworkInterface": interfaces(erdma, vswitch=vswitch, group=group)}
     tags = {**tags_of(order), TOKEN_TAG: order.key}
     call: dict[str, Any] = {
         "RegionId": order.region,
@@ -144,8 +166,7 @@ def request_of(
         "InstanceName": order.name,
         "UniqueSuffix": order.nodes > 1,
         "InstanceChargeType": "PostPaid",
-        "VSwitchId": network_ids.vswitch,
-        "SecurityGroupId": network_ids.group,
+        **attached,
         "InternetChargeType": "PayByTraffic",
         "InternetMaxBandwidthOut": 100,
         "SystemDisk": {
@@ -161,6 +182,7 @@ def request_of(
         "Tag": [{"Key": key, "Value": value} for key, value in tags.items()],
         **market,
         **({"AutoReleaseTime": ends} if ends else {}),
+        **({"DeploymentSetId": placement} if placement else {}),
     }
     return {"account": order.account, "run_instances": call}
 

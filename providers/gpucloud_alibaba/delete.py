@@ -57,6 +57,12 @@ def _group(clients: Clients, ref: Ref) -> None:
     )
 
 
+def _placement_group(clients: Clients, ref: Ref) -> None:
+    clients.ecs(ref.region).delete_deployment_set(
+        ecs_models().DeleteDeploymentSetRequest(region_id=ref.region, deployment_set_id=ref.id)
+    )
+
+
 def _address(clients: Clients, ref: Ref) -> None:
     clients.vpc(ref.region, "ReleaseEipAddress", {"AllocationId": ref.id})
 
@@ -75,6 +81,7 @@ _CALLS: dict[ResourceKind, Callable[[Clients, Ref], None]] = {
     ResourceKind.DISK: _disk,
     ResourceKind.SNAPSHOT: _snapshot,
     ResourceKind.IMAGE: _image,
+    ResourceKind.PLACEMENT_GROUP: _placement_group,
     ResourceKind.GROUP: _group,
     ResourceKind.NETWORK: _network,
 }
@@ -88,6 +95,7 @@ GRAPH = DeletionGraph(
         ResourceKind.DISK: (ResourceKind.INSTANCE,),
         ResourceKind.IMAGE: (),
         ResourceKind.SNAPSHOT: (ResourceKind.IMAGE,),
+        ResourceKind.PLACEMENT_GROUP: (ResourceKind.INSTANCE,),
         ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
         ResourceKind.NETWORK: (ResourceKind.INSTANCE, ResourceKind.NIC, ResourceKind.NETWORK),
     },

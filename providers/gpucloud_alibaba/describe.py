@@ -10,13 +10,14 @@ from typing import Any
 
 from gpucloud.resources import BadTags, Machine, Ref, Resource, ResourceKind, State, Tags
 from gpucloud_alibaba.clients import Clients, has_more, listed, send
+from gpucloud_alibaba.descriptions import tags_in
 from gpucloud_alibaba.errors import named
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_pricing.demand import Purchase
 
 CLOUD = "alibaba"
 PAGE_SIZE = 100
-VPC_PAGE_SIZE = 50  # the VPC API's most
+NUMBERED_PAGE_SIZE = 50  # the most of the VPC API, and of deployment sets
 
 RECYCLING = "Recycling"
 """The lock reason of a spot instance that is being interrupted."""
@@ -86,7 +87,9 @@ def machine_of(instance: Any, *, account: str, region: str) -> Machine:
         preempted=recycling,
         billed=instance.stopped_mode != "StopCharging",
         parts=tuple(
-            ref_of(account, region, ResourceKind.NIC, named(nic.network_interface_id)) for nic in listed(nics)
+            ref_of(account, region, ResourceKind.NIC, named(nic.network_interface_id))
+            for nic in listed(nics)
+            if nic.type != "Secondary"  # without tags; it goes with its instance
         ),
     )
 
@@ -262,6 +265,28 @@ def _images(place: Place, asked: Asked, token: str | None) -> Page:
     return shown, str(page + 1) if has_more(len(items), page, PAGE_SIZE, body.total_count) else None
 
 
+def _deployment_sets(place: Place, asked: Asked, token: str | None) -> Page:
+    """The deployment sets that gpucloud made, which ECS cannot be asked for; or one, whoever made it."""
+    models, page = ecs_models(), int(token or 1)
+    request = models.DescribeDeploymentSetsRequest(
+        region_id=place.region, deployment_set_ids=asked.ids, page_number=page, page_size=NUMBERED_PAGE_SIZE
+    )
+    body = send(place.clients.ecs(place.region), request).body
+    items = listed(body.deployment_sets.deployment_set)
+    shown = [
+        Resource(
+            ref=place.ref(ResourceKind.PLACEMENT_GROUP, named(item.deployment_set_id)),
+            state=State.RUNNING,
+            tags=tags_in(item.deployment_set_description),
+            created_at=moment(item.creation_time),
+        )
+        for item in items
+    ]
+    more = has_more(len(items), page, NUMBERED_PAGE_SIZE, body.total_count)
+    ours = [each for each in shown if asked.id or each.tags is not None]
+    return ours, str(page + 1) if more else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VpcListing:
     """A kind of the VPC API, whose pages have numbers.
@@ -279,7 +304,7 @@ class _VpcListing:
         page = int(token or 1)
         wanted = {"Tag": asked.vpc_tags(), self.id: asked.id}
         body = place.clients.vpc(
-            place.region, self.action, {**wanted, "PageNumber": page, "PageSize": VPC_PAGE_SIZE}
+            place.region, self.action, {**wanted, "PageNumber": page, "PageSize": NUMBERED_PAGE_SIZE}
         )
         outer, inner = self.members
         rows = body[outer][inner]
@@ -292,7 +317,7 @@ class _VpcListing:
             )
             for item in rows
         ]
-        more = has_more(len(rows), page, VPC_PAGE_SIZE, body.get("TotalCount"))
+        more = has_more(len(rows), page, NUMBERED_PAGE_SIZE, body.get("TotalCount"))
         return shown, str(page + 1) if more else None
 
 
@@ -315,6 +340,7 @@ SHELVES: Sequence[tuple[ResourceKind, str, Look]] = (
     (ResourceKind.DISK, "", _DISKS),
     (ResourceKind.SNAPSHOT, "", _SNAPSHOTS),
     (ResourceKind.IMAGE, "", _images),
+    (ResourceKind.PLACEMENT_GROUP, "", _deployment_sets),
     (ResourceKind.GROUP, "", _GROUPS),
     (ResourceKind.NETWORK, "vsw-", _SWITCHES),
     (ResourceKind.NETWORK, "vpc-", _NETWORKS),

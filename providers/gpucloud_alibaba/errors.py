@@ -45,6 +45,10 @@ class NoImageError(AlibabaRefusal):
     """The region has no public image of the recipe for the type."""
 
 
+class NoErdmaError(AlibabaRefusal):
+    """The type takes no interface for eRDMA, whatever the market says."""
+
+
 class NotReadyError(AlibabaRefusal):
     """A network was created and is not usable yet."""
 

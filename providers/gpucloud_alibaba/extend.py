@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gpucloud.resources import EXPIRES_TAG, Ref, ResourceKind, expires_text
-from gpucloud_alibaba import create
+from gpucloud_alibaba import create, placement
 from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.models import ecs_models
 
@@ -33,6 +33,8 @@ def extend(clients: Clients, resources: Sequence[Ref], expires_at: datetime | No
     for ref in resources:
         if ref.kind is ResourceKind.INSTANCE:
             _set_release_time(clients, ref, create.release_time(expires_at, now))
+        elif ref.kind is ResourceKind.PLACEMENT_GROUP:  # it has no tags
+            placement.extend(clients, ref, expires_at)
     for (region, product, type_), ids in _by_type(resources).items():
         clients.call(
             product,
@@ -61,6 +63,8 @@ def _by_type(resources: Sequence[Ref]) -> dict[tuple[str, str, str], list[str]]:
     """The ids by region, product, and the product's name of their type."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for ref in resources:
+        if ref.kind is ResourceKind.PLACEMENT_GROUP:
+            continue
         product, type_ = _TYPES[ref.kind]
         if ref.id.startswith("vsw-"):
             type_ = "VSWITCH"

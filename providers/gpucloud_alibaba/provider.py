@@ -51,6 +51,7 @@ from gpucloud_alibaba import (
     images,
     network,
     own_images,
+    placement,
     power,
     prices,
     quotas,
@@ -102,6 +103,7 @@ class AlibabaProvider:
         self._images: dict[tuple[str, str, str, str, int], images.Found] = {}
         self._ends: dict[str, str | None] = {}
         self._zones: dict[str, str] = {}
+        self._erdma: dict[str, placement.Erdma] = {}
 
     @property
     def name(self) -> str:
@@ -163,7 +165,7 @@ class AlibabaProvider:
         create.release_time(order.deadline, self._clock())
 
     def prepare(self, order: Order, record: Record, /) -> Request:
-        """Creates the box's network, switch and group, and returns the call of RunInstances."""
+        """Creates the box's network, switch, group and deployment set; returns the call of RunInstances."""
         create.check(order)
         if not images.is_own(order.image):
             images.image_for(order.image, order.arch)  # refuses what is not known
@@ -171,11 +173,18 @@ class AlibabaProvider:
         image = Ahead(lambda: self._image_of(order))
         market = create.market_of(order, self._bid(order))
         ends = self._ends.setdefault(order.key, create.release_time(order.deadline, self._clock()))
+        erdma = None if order.fabric is None else self._erdma_of(order)
         network_ids = network.prepare_network(
             order, self.clients, record, create.tags_of(order), self._sleep, before=image.result
         )
         return create.request_of(
-            order, network_ids=network_ids, image=image.result(), market=market, ends=ends
+            order,
+            network_ids=network_ids,
+            image=image.result(),
+            market=market,
+            ends=ends,
+            placement=placement.prepare_set(order, self.clients, record),
+            erdma=erdma,
         )
 
     def create(self, request: Request, /) -> Sequence[Machine]:
@@ -422,6 +431,12 @@ class AlibabaProvider:
             else:
                 self._images[key] = images.newest(images.image_for(order.image, order.arch), ecs, order)
         return self._images[key]
+
+    def _erdma_of(self, order: Order) -> placement.Erdma:
+        if order.instance_type not in self._erdma:
+            ecs = self.clients.ecs(order.region)
+            self._erdma[order.instance_type] = placement.erdma_of(order.instance_type, ecs)
+        return self._erdma[order.instance_type]
 
     def _bid(self, order: Order) -> float | None:
         """The limit of a spot order in the account's currency; ``None`` for any other."""

@@ -130,6 +130,8 @@ def _tries(clients: Clients, region: str) -> Mapping[str, Callable[[], object]]:
         "ec2:DescribeCapacityReservations": dry("describe_capacity_reservations"),
         "ec2:DescribeReservedInstances": dry("describe_reserved_instances"),
         "ec2:DescribeInstanceTypeOfferings": dry("describe_instance_type_offerings"),
+        "ec2:DescribeInstanceTypes": dry("describe_instance_types"),
+        "ec2:DescribePlacementGroups": dry("describe_placement_groups"),
         "ec2:DescribeSpotPriceHistory": dry("describe_spot_price_history"),
         "savingsplans:DescribeSavingsPlans": lambda: plans.describe_savings_plans(maxResults=1),
         "servicequotas:GetServiceQuota": lambda: quotas.get_service_quota(

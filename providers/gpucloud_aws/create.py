@@ -121,14 +121,19 @@ def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
 
 
 def request_of(
-    order: Order, *, subnet: str, group: str, image: tuple[str, str], market: Mapping[str, Any]
+    order: Order,
+    *,
+    interfaces: Sequence[Mapping[str, Any]],
+    placement_group: str | None,
+    image: tuple[str, str],
+    market: Mapping[str, Any],
 ) -> Request:
     """The create call as plain JSON. Pure: the same order yields the same request.
 
     Args:
         order: the order.
-        subnet: the subnet's id; it decides the zone.
-        group: the security group's id.
+        interfaces: from :func:`gpucloud_aws.cluster.interfaces`; their subnet decides the zone.
+        placement_group: the name of the group that keeps the instances close together; ``None`` for none.
         image: ``ImageId`` and root device.
         market: from :func:`market_of`.
     """
@@ -146,21 +151,14 @@ def request_of(
         "UserData": base64.b64encode(order.user_data).decode(),
         "InstanceInitiatedShutdownBehavior": "terminate",
         "BlockDeviceMappings": [{"DeviceName": root_device, "Ebs": disk}],
-        "NetworkInterfaces": [
-            {
-                "DeviceIndex": 0,
-                "SubnetId": subnet,
-                "Groups": [group],
-                "AssociatePublicIpAddress": True,
-                "DeleteOnTermination": True,
-            }
-        ],
+        "NetworkInterfaces": list(interfaces),
         "MetadataOptions": {
             "HttpTokens": "required",
             "HttpPutResponseHopLimit": 1,
             "InstanceMetadataTags": "enabled",
         },
         "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(order)} for kind in kinds],
+        **({"Placement": {"GroupName": placement_group}} if placement_group else {}),
         **market,
     }
     return {"account": order.account, "region": order.region, "run_instances": call}

@@ -9,6 +9,7 @@ from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import UsageError
 from gpucloud.resources import Ref, ResourceKind
+from gpucloud_aws.cluster import delete_placement_group
 from gpucloud_aws.errors import classify
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _CALLS: dict[ResourceKind, Callable[[EC2Client, str], Any]] = {
     ResourceKind.SNAPSHOT: lambda ec2, id_: ec2.delete_snapshot(SnapshotId=id_),
     ResourceKind.IMAGE: lambda ec2, id_: ec2.deregister_image(ImageId=id_),
     ResourceKind.GROUP: lambda ec2, id_: ec2.delete_security_group(GroupId=id_),
+    ResourceKind.PLACEMENT_GROUP: lambda ec2, id_: delete_placement_group(id_, ec2),
 }
 
 
@@ -39,10 +41,11 @@ GRAPH = DeletionGraph(
         ResourceKind.IMAGE: (),
         ResourceKind.SNAPSHOT: (ResourceKind.IMAGE,),
         ResourceKind.GROUP: (ResourceKind.INSTANCE, ResourceKind.NIC),
+        ResourceKind.PLACEMENT_GROUP: (ResourceKind.INSTANCE,),
     },
     takes_along={ResourceKind.INSTANCE: (ResourceKind.DISK, ResourceKind.NIC)},
 )
-"""A spot request may start an instance; an instance depends on its address, interface, disk and group; an
+"""A spot request may start an instance; an instance depends on its address, interface, disk and groups; an
 image holds its snapshot, which stays when it is deregistered. The schedule goes last: it ends an instance
 that could not be deleted."""
 

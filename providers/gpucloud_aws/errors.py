@@ -39,8 +39,12 @@ class NoReservationError(AwsRefusal):
     """The held capacity cannot take the order."""
 
 
+class NoFabricError(AwsRefusal):
+    """The type has no EFA."""
+
+
 class ForeignGroupError(AwsRefusal):
-    """A security group of the box's name exists, but is not the box's."""
+    """A security group or placement group of the box's name exists, but is not the box's."""
 
 
 class NotVisibleError(AwsRefusal):

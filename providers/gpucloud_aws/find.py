@@ -50,6 +50,8 @@ _INSTANCE_STATES = {
 }
 _PREEMPTED = {"Server.SpotInstanceTermination", "Server.SpotInstanceShutdown"}
 _BY_GUEST = "Client.InstanceInitiatedShutdown"
+_AMAZON = "amazon"
+"""The owner of an address that is none of the account's own (``InstanceNetworkInterfaceAssociation``)."""
 _TRANSITION_TIME = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 """The time in ``StateTransitionReason``: ``User initiated (2026-01-05 12:00:00 GMT)``."""
 _VOLUME_STATES = {"creating": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
@@ -65,6 +67,7 @@ _IMAGE_STATES = {
     "disabled": State.STOPPED,
 }
 """What has failed, or boots nothing, is there all the same. Source: EC2 API reference, ``ImageState``."""
+_PLACEMENT_STATES = {"pending": State.PENDING, "deleting": State.STOPPING, "deleted": State.GONE}
 _SPOT_STATES = {
     "open": State.PENDING,
     "active": State.RUNNING,
@@ -131,6 +134,10 @@ def machine_of(
         billed=not ended,  # from "stopping" on it is not (EC2 User Guide, "Instance lifecycle")
         ended_at=_transition_time(instance) if ended else None,
         ended_itself=reason == _BY_GUEST,
+        address_apart=any(
+            nic.get("Association", {}).get("IpOwnerId", _AMAZON) != _AMAZON
+            for nic in instance.get("NetworkInterfaces", [])
+        ),
         parts=tuple(parts),
     )
 
@@ -226,6 +233,13 @@ _SHELVES: dict[ResourceKind, _Listing] = {
     ),
     ResourceKind.GROUP: _Listing(
         "describe_security_groups", lambda answer: answer["SecurityGroups"], "GroupIds", "GroupId"
+    ),
+    ResourceKind.PLACEMENT_GROUP: _Listing(
+        "describe_placement_groups",
+        lambda answer: answer["PlacementGroups"],
+        "GroupIds",
+        "GroupId",
+        states=_PLACEMENT_STATES,
     ),
 }
 

@@ -206,6 +206,20 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
     return group_id
 
 
+def let_out(group_id: str, ec2: EC2Client) -> None:
+    """Allows all traffic from the members of a group to each other, which EFA needs as a rule of its own.
+
+    The rule that a new group has, out to everywhere, is for ordinary traffic alone (EC2 User Guide, "Get
+    started with EFA and MPI", "Prepare an EFA-enabled security group", read 2026-11-22).
+    """
+    rule: IpPermissionTypeDef = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}
+    try:
+        ec2.authorize_security_group_egress(GroupId=group_id, IpPermissions=[rule])
+    except Exception as error:
+        if code_of(error) != "InvalidPermission.Duplicate":
+            raise
+
+
 def _named(ec2: EC2Client, order: Order, vpc: str) -> SecurityGroupTypeDef:
     shown = ec2.describe_security_groups(
         Filters=[{"Name": "group-name", "Values": [order.name]}, {"Name": "vpc-id", "Values": [vpc]}]

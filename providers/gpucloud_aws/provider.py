@@ -46,6 +46,7 @@ from gpucloud.resources import (
 )
 from gpucloud_aws import (
     checkup,
+    cluster,
     create,
     delete,
     echo,
@@ -145,7 +146,11 @@ class AwsProvider:
         create.check(order)
 
     def prepare(self, order: Order, record: Record, /) -> Request:
-        """Creates the box's security group and returns the call of RunInstances."""
+        """Creates what the instances need, and returns the call of RunInstances.
+
+        That is the box's security group; for several of them a placement group, where the type and the way of
+        paying allow one; and an address for each of those with several interfaces.
+        """
         self.check(order)
         ec2 = self.clients.ec2_once(order.region)
         image = create.image_of(order, ec2)
@@ -157,10 +162,19 @@ class AwsProvider:
             if order.zone
             else network.subnet_for(order.instance_type, choice, ec2)
         )
-        group = network.group(
-            order, subnet.vpc, self.clients.ec2_once(order.region), record, create.tags_of(order)
+        joint = cluster.joint_of(order, ec2) if order.nodes > 1 else None
+        tags = create.tags_of(order)
+        group = network.group(order, subnet.vpc, ec2, record, tags)
+        if order.fabric:
+            network.let_out(group, ec2)
+        together = joint is not None and joint.clusters
+        placement_group = cluster.placement_group(order, ec2, record, tags) if together else None
+        interfaces = cluster.interfaces(joint if order.fabric else None, subnet.id, group)
+        if len(interfaces) > 1:
+            cluster.addresses(order, ec2, record, tags)
+        return create.request_of(
+            order, interfaces=interfaces, placement_group=placement_group, image=image, market=market
         )
-        return create.request_of(order, subnet=subnet.id, group=group, image=image, market=market)
 
     def read_ahead(self, region: str, /) -> None:
         """The subnets, which do not change while a command runs."""
@@ -170,6 +184,10 @@ class AwsProvider:
         """Runs the instances: all or none; AWS recognises a repeated call by its token."""
         region = request["region"]
         return create.create(request, self.clients.ec2_once(region), self._zone_id_in(region))
+
+    def give_address(self, machine: Ref, address: Ref, /) -> None:
+        """Associates an address with the primary interface of an instance that runs."""
+        cluster.give_address(machine.id, address.id, self.clients.ec2_once(machine.region))
 
     def ensure_end(
         self,

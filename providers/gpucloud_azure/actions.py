@@ -135,6 +135,7 @@ ACTIONS: tuple[Action, ...] = (
     *_lives("Microsoft.Network/publicIPAddresses"),
     *_lives("Microsoft.Network/networkInterfaces"),
     *_lives("Microsoft.Compute/virtualMachines"),
+    *_lives("Microsoft.Compute/availabilitySets"),
     *_lives("Microsoft.Compute/disks"),
     *_lives("Microsoft.Compute/snapshots"),
     *_is_made("Microsoft.Compute/galleries"),

@@ -14,14 +14,14 @@ from gpucloud.clouds.kit import Limits, bid, check_limits, in_threads
 from gpucloud.clouds.provider import BegunError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
-from gpucloud_azure import extend, identity, schedule
+from gpucloud_azure import extend, identity, images, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
 from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, show
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
-from gpucloud_azure.network import group_name, machine_names, tags_of, wanted_rules
+from gpucloud_azure.network import group_name, machine_names, set_name, tags_of, wanted_rules
 from gpucloud_azure.volumes import data_disks
 from gpucloud_pricing.demand import Purchase
 
@@ -34,6 +34,8 @@ DISK_TYPE = "Premium_LRS"
 MAX_TAGS = 50 - 8
 """Resource Manager accepts 50; gpucloud uses a name, its five and two of this module."""
 BID_STEP = Decimal("0.00001")
+MOST_IN_SET = 200
+"""Source: azure-docs, azure-subscription-service-limits.md."""
 TOGETHER_S = 90.0
 """How long several machines are watched, so that all are deleted if one gets no capacity."""
 
@@ -63,6 +65,23 @@ def check(order: Order) -> None:
         identity.checked_role(order.box_identity)
     if order.purchase is Purchase.RESERVED and not order.reservation:
         raise UsageError("a launch into held capacity needs the capacity reservation group's id")
+    _check_placement(order)
+
+
+def _check_placement(order: Order) -> None:
+    """Refuses InfiniBand where the machines would not be joined by it, and more machines than a set takes."""
+    if order.fabric is not None and set_name(order) is None:
+        which = {Purchase.SPOT: "on Spot", Purchase.RESERVED: "in held capacity"}.get(
+            order.purchase, "of a zone"
+        )
+        raise UsageError(
+            f"InfiniBand joins machines of one availability set, which takes no machine {which}",
+            hint="--on-demand and no --zone; or leave --rdma out, and the nodes use Ethernet",
+        )
+    if order.fabric is not None:
+        images.refuse_without(order.fabric, order.image, order.arch, order.instance_type)
+    if set_name(order) is not None and order.nodes > MOST_IN_SET:
+        raise UsageError(f"--nodes {order.nodes}: an availability set on Azure takes {MOST_IN_SET} machines")
 
 
 # --- the request
@@ -121,6 +140,10 @@ def _body(
         "securityProfile": security,
         **_market(order),
     }
+    placement = set_name(order)
+    if placement:
+        set_id = id_in(order.account, group_name(order), ResourceKind.PLACEMENT_GROUP, placement)
+        properties["availabilitySet"] = {"id": set_id}
     zones = {"zones": [order.zone]} if order.zone else {}
     own = {"identity": {"type": "SystemAssigned"}} if order.box_identity else {}
     return {"location": order.region, **zones, **own, "properties": properties}

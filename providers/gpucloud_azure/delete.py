@@ -30,12 +30,17 @@ GRAPH = DeletionGraph(
         ResourceKind.SNAPSHOT: (),
         ResourceKind.IMAGE: (),
         ResourceKind.RESOURCE_GROUP: (ResourceKind.SCHEDULE, *_BILLED),
+        ResourceKind.PLACEMENT_GROUP: (ResourceKind.RESOURCE_GROUP, *_BILLED),
         ResourceKind.NETWORK: (ResourceKind.RESOURCE_GROUP, *_BILLED),
         ResourceKind.GROUP: (ResourceKind.RESOURCE_GROUP, *_BILLED),
     },
     takes_along={
         ResourceKind.INSTANCE: (ResourceKind.NIC, ResourceKind.ADDRESS, ResourceKind.DISK),
-        ResourceKind.RESOURCE_GROUP: (ResourceKind.NETWORK, ResourceKind.GROUP),
+        ResourceKind.RESOURCE_GROUP: (
+            ResourceKind.PLACEMENT_GROUP,
+            ResourceKind.NETWORK,
+            ResourceKind.GROUP,
+        ),
     },
 )
 """Billed resources one by one, after the resources that depend on them; then the resource group with the

@@ -25,6 +25,7 @@ TYPES: Mapping[ResourceKind, Type] = {
     ResourceKind.DISK: Type("Microsoft.Compute/disks", "2024-03-02"),
     ResourceKind.SNAPSHOT: Type("Microsoft.Compute/snapshots", "2024-03-02"),
     ResourceKind.IMAGE: Type("Microsoft.Compute/galleries/images/versions", "2025-03-03"),
+    ResourceKind.PLACEMENT_GROUP: Type("Microsoft.Compute/availabilitySets", "2024-07-01"),
     ResourceKind.ADDRESS: Type("Microsoft.Network/publicIPAddresses", _NETWORK_API),
     ResourceKind.NIC: Type("Microsoft.Network/networkInterfaces", _NETWORK_API),
     ResourceKind.GROUP: Type("Microsoft.Network/networkSecurityGroups", _NETWORK_API),

@@ -39,12 +39,13 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row(ImageRow):
-    """One row of ``images.toml``."""
+    """One row of ``images.toml``. ``fabrics`` are the RDMA networks whose drivers are on the image."""
 
     urn: str
     trusted_launch: bool
     signed_driver: bool
     driver_ready: bool
+    fabrics: tuple[str, ...] = ()
 
 
 @cache
@@ -117,6 +118,27 @@ def boot_image(recipe: str, arch: str, size: str) -> BootImage:
         return own_image(recipe)
     row = _row_for(recipe, arch, size)
     return BootImage(name=row.urn, **row.contents)
+
+
+def refuse_without(fabric: str, recipe: str, arch: str, size: str) -> None:
+    """Refuses an image without the drivers of an RDMA network; a user's own image may have them.
+
+    Without them NCCL falls back to TCP and says so in its log alone.
+
+    Raises:
+        UsageError: the image lacks them, or no row fits.
+    """
+    if reference_of(recipe) is not None:
+        return
+    row = _row_for(recipe, arch, size)
+    if fabric not in row.fabrics:
+        fitting = [each for each in table() if fabric in each.fabrics and arch == each.arch]
+        ready = any(fnmatchcase(size, pattern) for each in fitting for pattern in each.machines)
+        raise UsageError(
+            f"{row.urn} has no drivers for {fabric} on {size}",
+            hint=f"use --image {fitting[0].recipes[0] if ready else 'URN of an image of yours that has them'}"
+            ", or leave --rdma out",
+        )
 
 
 def _row_for(recipe: str, arch: str, size: str) -> Row:

@@ -18,6 +18,7 @@ from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
 from gpucloud_azure.sizes import accelerates_networking
+from gpucloud_pricing.demand import Purchase
 
 SSH_PORT = 22
 GROUP_NAME_LENGTH = 90  # Resource Manager's limit
@@ -26,6 +27,8 @@ SUBNET_RANGE = "10.42.0.0/20"
 SUBNET = "default"
 POLLING_S = 0.5
 """The pause between two polls of a creation, unless Azure sends Retry-After."""
+TOGETHER = {"platformFaultDomainCount": 1, "platformUpdateDomainCount": 1}
+"""Of an availability set: its machines are one job, which nothing is gained by spreading."""
 
 
 # --- names
@@ -38,8 +41,22 @@ def group_name(order: Order | VolumeOrder | SnapshotOrder) -> str:
 
 def machine_names(order: Order) -> list[str]:
     """The machines' names: each attempt has its own key, so its names never clash with remains of another."""
-    attempt = hashlib.sha256(order.key.encode()).hexdigest()[:8]
-    return [f"{order.name}-{attempt}-{node}" for node in range(order.nodes)]
+    return [f"{_attempt(order)}-{node}" for node in range(order.nodes)]
+
+
+def set_name(order: Order) -> str | None:
+    """The name of the availability set of several machines; ``None`` where they can have none.
+
+    Each attempt has its own: the first machine of a set pins the hardware of all. A set takes no machine on
+    Spot, of a zone, or in held capacity (azure-compute-docs: error-codes-spot.md,
+    availability-set-overview.md, capacity-reservation-overview.md).
+    """
+    alone = order.nodes == 1 or order.purchase is not Purchase.ON_DEMAND or bool(order.zone)
+    return None if alone else f"{_attempt(order)}-set"
+
+
+def _attempt(order: Order) -> str:
+    return f"{order.name}-{hashlib.sha256(order.key.encode()).hexdigest()[:8]}"
 
 
 def tags_of(order: Order) -> dict[str, str]:
@@ -168,10 +185,10 @@ class Announced:
 def make(
     order: Order, record: Record, clients: Clients, addresses: Addresses, announced: Announced
 ) -> list[str]:
-    """Creates the network resources of an order's machines, or finds them; returns the ids of the interfaces.
+    """Creates what an order's machines need, or finds it; returns the ids of their interfaces.
 
-    Network, firewall and addresses are created at the same time. The record is called before any of them is,
-    and in the reverse order once they exist.
+    Network, firewall, addresses and availability set are created at the same time. The record is called
+    before any of them is, and in the reverse order once they exist.
     """
     group = group_name(order)
     tags = tags_of(order)
@@ -189,8 +206,9 @@ def make(
     standard = {"sku": {"name": "Standard"}, **zones}
     subnets = [{"name": SUBNET, "properties": {"addressPrefix": SUBNET_RANGE}}]
     address = {"publicIPAllocationMethod": "Static", "publicIPAddressVersion": "IPv4"}
-    _, _, *publics = made(
+    answers = made(
         [
+            *_sets(order, body),
             Part(
                 kind=ResourceKind.NETWORK,
                 name=order.name,
@@ -205,9 +223,16 @@ def make(
     )
     nics = made([_interface(order, group, name, body) for name in names])
     ids = [id_in(order.account, group, ResourceKind.NIC, f"{name}-nic") for name in names]
-    for nic_id, nic, public in zip(ids, nics, publics, strict=True):
+    for nic_id, nic, public in zip(ids, nics, answers[-len(names) :], strict=True):
         addresses.learn(nic_id, private=private_in(nic), public=public_in(public))
     return ids
+
+
+def _sets(order: Order, body: Callable[..., dict[str, Any]]) -> list[Part]:
+    """The availability set, if the machines have one; "Aligned" is one for managed disks."""
+    name = set_name(order)
+    kind = ResourceKind.PLACEMENT_GROUP
+    return [Part(kind=kind, name=name, body=body(TOGETHER, sku={"name": "Aligned"}))] if name else []
 
 
 def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str, Any]]) -> Part:

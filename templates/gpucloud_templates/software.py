@@ -84,6 +84,7 @@ class Software:
         system: what it is installed on.
         least_driver: the first driver that runs what was asked for.
         cudnn: the version of cuDNN that will be there, if known.
+        erdma: whether Alibaba Cloud's driver for eRDMA.
         mig: how the GPUs are cut, if at all: ``1g.5gb=7,3`` makes seven slices of the first and three of the
             second.
     """
@@ -95,6 +96,7 @@ class Software:
     system: str | None = None
     least_driver: str | None = None
     cudnn: str | None = None
+    erdma: bool = False
     mig: str | None = None
 
     @property
@@ -103,6 +105,7 @@ class Software:
         wanted = {
             f"driver:{self.driver}": self.driver is not None,
             f"mig:{self.mig}": self.mig is not None,
+            "erdma": self.erdma,
             "containers": self.containers,
             f"toolkit:{self.toolkit}": self.toolkit is not None,
             f"wheels:{module_of(self.wheels or '')}": self.wheels is not None,

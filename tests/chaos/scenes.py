@@ -12,6 +12,8 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
+JOINED_IN = {**REGION, "alibaba": "cn-shenzhen"}
+"""Where machines are sold that RDMA can join."""
 ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
 """Where boxes are moved to: another zone where machines have zones."""
 ROLE = "acs:ram::5123456789012345:role/gpucloud-lender"
@@ -48,6 +50,7 @@ class Scene:
         forgotten: whether the journal has been lost: then only tags tell.
         most_usd: what a machine of it may cost per hour, by cloud; without it, what the journal says.
         reads: whether it changes nothing.
+        placed: whether its machines stand in a placement group, which is to be gone with them.
         stops: whether it may leave a stopped box, which no sweep deletes before its deadline.
         kinds: of faults; ``None`` for all. Where a command does what others do, only how it may die is new,
             and what comes of its own changing calls.
@@ -64,6 +67,7 @@ class Scene:
     forgotten: bool = False
     most_usd: Mapping[str, str] = field(default_factory=dict[str, str])
     reads: bool = False
+    placed: bool = False
     stops: bool = False
     kinds: frozenset[str] | None = None
 
@@ -184,6 +188,14 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
+def _joined(cloud: str) -> Line:
+    """Two nodes that stand together and are joined by RDMA."""
+    where = ("--cloud", cloud, "--region", JOINED_IN[cloud], "--name", "x")
+    gpu = ("--gpu", "A100:8,A100-80GB:8", "--rdma", "any", "--nodes", "2")
+    return ("launch", *gpu, "--allow-from", "198.51.100.7/32", "--yes", *where)
+
+
+OF_JOINING = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
@@ -193,6 +205,7 @@ SCENES = {
         Scene(name="launch", line=_launch(), buys=1),
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
+        Scene(name="launch-joined", line=_joined, buys=2, placed=True, kinds=OF_JOINING),
         Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",

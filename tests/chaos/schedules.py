@@ -168,6 +168,8 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
         wrong += check_runs(home)
         wrong += _to_nothing(home, said, forgotten=forgotten, stops=scene.stops, codes=codes)
         wrong += check_stranger(home, theirs)
+        if scene.placed:
+            wrong += _no_group_left(home, said)
         return Outcome(struck=meeting.struck, wrong=tuple(wrong), told="\n".join(said))
     finally:
         home.close()
@@ -274,6 +276,15 @@ def _to_nothing(
             return [f"the deletion of {kind} {name} ended with {last.code}"]
     left = ours(home)
     return [f"{each['kind']} {each['id']} of {each['box']} is left" for each in left]
+
+
+def _no_group_left(home: Home, said: list[str]) -> list[str]:
+    """What costs nothing is deleted too, by the same sweep as everything else."""
+    if not home.lab.placement_groups():
+        return []
+    last = home.run("sweep", "--older-than", "0s", "--yes", plight={"later": AFTER_THE_WINDOW_S})
+    said.append(_told("sweep", last))
+    return [f"the placement group {id_} is left" for id_ in home.lab.placement_groups()]
 
 
 def _stranger(lab: Lab, cloud: str) -> int:

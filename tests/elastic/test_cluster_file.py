@@ -37,6 +37,7 @@ def test_a_cluster_is_read_as_it_is_written_in_python(tmp_path: Path) -> None:
             "a100": NodeClass(spec=Spec(gpu="A100-80GB:8", preset="train"), max=4),
         },
         lease=timedelta(hours=2),
+        source=str(tmp_path / "cluster.yaml"),
     )
     assert cluster.idle == timedelta(minutes=10)
     assert cluster.slots("a100") == [f"lab-a100-{n}" for n in range(1, 5)]

@@ -205,6 +205,22 @@ def test_a_process_that_is_killed_in_a_launch_leaves_what_the_next_one_launches_
     assert endpoint.client.status()["billing"] == []
 
 
+def test_two_clusters_of_one_name_do_not_end_each_others_nodes(client: Client, tmp_path: Path) -> None:
+    """Each would take the other's nodes for nodes that nobody wants."""
+    files = [tmp_path / name / "cluster.yaml" for name in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("cluster: lab\nclasses: {t4: {gpu: T4, clouds: aws, max: 8}}\n")
+    one, other = map(client.fleet, files)
+    assert states(one.want([ONE])) == {ONE: "wanted"}
+    for refused in (lambda: other.want([TWO]), lambda: other.reconcile({}), lambda: other.down([ONE])):
+        with pytest.raises(UsageError, match=f"two clusters are named 'lab': {files[1]}, and {files[0]}"):
+            refused()
+    assert states(one.seen()) == {ONE: "wanted"}
+    assert states(one.down([ONE])) == {}
+    assert states(other.want([TWO])) == {TWO: "wanted"}
+
+
 def test_what_dies_in_each_launch_does_not_buy_for_ever(
     profile: Profile, client: Client, endpoint: Endpoint
 ) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpucloud import Cluster, NodeClass, Slot, Spec, UsageError
-from gpucloud.elastic.rules import Action, Backoff, Do, SlotState, backoff_after, reconcile
+from gpucloud.elastic.rules import (
+    SOURCE,
+    Action,
+    Backoff,
+    Do,
+    SlotState,
+    backoff_after,
+    is_attended,
+    of_others,
+    reconcile,
+)
 from tests.builders import START
 
 LAB = Cluster(name="lab", classes={"t4": NodeClass(spec=Spec(gpu="T4"), max=8)}, lease=timedelta(hours=1))
@@ -97,9 +108,32 @@ def test_what_is_done(
     assert ", ".join(map(told, found)) == actions
 
 
+def test_a_cluster_of_the_same_name_is_another_one_until_its_slots_are_left_alone() -> None:
+    """Whoever lives renews a slot before half of its lease is left."""
+    lab, lease = replace(LAB, source="/a/cluster.yaml"), timedelta(hours=1)
+    [mine] = slots("ready", ONE, left=14, labels={SOURCE: "/a/cluster.yaml"})
+    [others] = slots("ready", TWO, left=16, labels={SOURCE: "/b/cluster.yaml"})
+    assert of_others(lab, [mine, others, replace(others, state=SlotState.ENDED)]) == [others]
+    assert of_others(LAB, [mine, others]) == [], "a program's own cluster has no file"
+    assert of_others(lab, [replace(others, labels={})]) == []
+    old = START - timedelta(hours=9)
+    assert is_attended(replace(others, since=old), lease, START)
+    assert not is_attended(replace(mine, since=old), lease, START)
+    assert not is_attended(replace(mine, since=old, expires_at=None), lease, START)
+    assert is_attended(replace(mine, since=START, expires_at=None), lease, START), "it is being launched"
+
+
 def test_who_waits_is_told_until_when_and_why() -> None:
     [action] = reconcile(LAB, {ONE: START}, [], BACKOFF, START)
     assert action == Action(do=Do.WAIT, slots=(ONE,), until=LATER, reason="no capacity")
+
+
+def test_what_another_process_wants_since_the_engine_was_asked_is_not_ended() -> None:
+    """An engine wants a slot right after it was asked what it wants."""
+    newer, older = slots("launching", ONE, since=START), slots("ready", TWO, left=59, since=EARLIER)
+    found = reconcile(LAB, {}, newer + older, {}, LATER, as_of=at(-1))
+    assert [told(action) for action in found] == ["nothing 1", "end 2"]
+    assert [told(action) for action in reconcile(LAB, {}, newer, {}, LATER)] == ["end 1"]
 
 
 @pytest.mark.parametrize("name", ["lab-t4-0", "lab-t4-9", "lab-t4-01", "lab-a100-1", "t4-1", "other-t4-1"])

@@ -219,6 +219,40 @@ def test_no_slot_is_wanted_twice_alone_or_in_a_gang(journal: Journal) -> None:
     assert [wish.id for wish in again] == ["run-6"]
 
 
+def test_what_an_engine_says_of_its_slots_is_kept_whoever_holds_the_wish(journal: Journal) -> None:
+    """Ray's tags: they are there for its next head."""
+    slots = Slots(cluster="lab", node_class="t4", names=("lab-t4-1",), labels={"type": "t4", "status": "new"})
+    work = Work(spec={"gpu": "T4"}, command="", slots=slots)
+    journal.want(owner="me", works={"run-1": work}, lease=LEASE)
+    held = journal.take_run("run-1", LEASE, claim=lambda _: Claim.FREE)
+    assert held is not None
+    assert journal.label("run-1", {"status": "up"})
+    said = {"type": "t4", "status": "up"}
+    journal.rebuild()
+    [wish] = journal.runs(owner="me")
+    assert wish.work.slots == replace(slots, labels=said)
+    journal.write(held, RunEnded(state=RunState.ENDED))
+    assert not journal.label("run-1", {"status": "down"}), "it is over"
+    assert journal.run("run-1").work.slots == replace(slots, labels=said)
+
+
+def test_a_wish_of_an_older_journal_has_no_labels(tmp_path: Path) -> None:
+    """Its row and its event lack the field."""
+    file = tmp_path / "journal.db"
+    journal = Journal.open(file, lambda: START)
+    journal.want(owner="me", works={"run-1": a_wish("lab-t4-1")}, lease=LEASE)
+    before = journal.runs(owner="me")
+    journal.close()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE runs SET facts = json_remove(facts, '$.work.slots.labels')")
+        connection.execute("UPDATE events SET data = json_remove(data, '$.work.slots.labels')")
+        assert "labels" not in str(connection.execute("SELECT facts FROM runs").fetchall())
+    journal = Journal.open(file, lambda: START)
+    assert journal.runs(owner="me") == before
+    journal.rebuild()
+    assert journal.runs(owner="me") == before
+
+
 def test_the_runs_that_ended_lately_are_read_with_those_that_go_on(tmp_path: Path) -> None:
     now = [START]
     journal = Journal.open(tmp_path / "journal.db", lambda: now[0])

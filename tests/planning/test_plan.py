@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import GpucloudError, PriceError, UsageError
+from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.plan import (
     Candidate,
     Plan,
@@ -256,7 +257,7 @@ def test_a_plan_that_was_edited_is_refused(field: str) -> None:
 
 FIGURES = {
     **dict.fromkeys(("cloud", "region", "zone", "instance_type", "gpu_model", "interconnect"), "other"),
-    **dict.fromkeys(("arch", "source", "reservation"), "other"),
+    **dict.fromkeys(("arch", "source", "reservation", "rdma"), "other"),
     **dict.fromkeys(("gpu_count", "gpu_memory_gib", "memory_gib", "local_ssd_gib"), "0.001"),
     **{key: {"amount": "99", "currency": "USD"} for key in ("price", "price_usd", "ceiling_usd")},
     "vcpus": 400,
@@ -308,6 +309,22 @@ def test_a_figure_that_today_does_not_agree_with_is_refused(
     saved = replace(SAVED, attempts=(replace(SAVED.attempts[0], **change),))
     with pytest.raises(error, match=re.escape(says)):
         renewed(saved, SAVED)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "offered", "joined"),
+    [
+        ("efa", 2, "efa", "efa"),
+        ("any", 2, "infiniband", "infiniband"),
+        ("any", 1, "efa", None),
+        (None, 2, "efa", None),
+        ("none", 2, "efa", None),
+    ],
+)
+def test_nodes_are_joined_by_rdma_where_that_was_asked_for_and_there_are_several(
+    wanted: str | None, nodes: int, offered: str, joined: str | None
+) -> None:
+    assert fabric_of(wanted, nodes, offered) == joined
 
 
 def test_a_price_that_is_named_again_keeps_the_ceiling_that_was_agreed_to() -> None:

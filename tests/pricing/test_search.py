@@ -452,6 +452,11 @@ def test_the_least_of_every_size_is_demanded() -> None:
         assert (o.interconnect, o.rdma) == ("nvswitch", "efa")
 
 
+def test_any_rdma_is_that_of_every_cloud_and_never_none() -> None:
+    found = market().search(Demand(rdma="any", include_hidden=True), TODAY)
+    assert {offer.rdma for offer in found} == {"efa", "infiniband", "erdma"}
+
+
 def test_a_share_of_a_gpu_has_only_its_share_of_the_memory() -> None:
     demand = Demand(gpus=parse_wishes("A10:1/12..1"), gpu_memory_gib=Decimal(12))
     assert min(o.gpu_count for o in market().search(demand, TODAY)) == Decimal("0.5")

@@ -13,7 +13,7 @@ from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
 from tests.forked import ForkServer
 from tests.profiles import own_profile
-from tests.providers.aws_wire import Wire
+from tests.providers.aws_wire import Wire, answer
 from tests.shell import forked_sandbox
 
 
@@ -37,10 +37,16 @@ def aws_environment(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
+def _no_placement_groups(_: object) -> str:
+    return answer("DescribePlacementGroups", "<placementGroupSet/>")
+
+
 @pytest.fixture(scope="session")
 def moto_url() -> Iterator[str]:
+    from moto.ec2.responses import EC2Response
     from moto.server import ThreadedMotoServer
 
+    setattr(EC2Response, "describe_placement_groups", _no_placement_groups)  # noqa: B010  (moto knows none)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

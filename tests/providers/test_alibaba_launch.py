@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,13 +15,17 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import ErrorClass, Scope, UsageError
-from gpucloud.resources import Machine, ResourceKind, Search, State
+from gpucloud.resources import BadTags, Machine, Resource, ResourceKind, Search, State
+from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba import network
-from gpucloud_alibaba.errors import classify
+from gpucloud_alibaba.descriptions import description_of, tags_in
+from gpucloud_alibaba.errors import NoErdmaError, classify
+from gpucloud_alibaba.models import ecs_models
+from gpucloud_alibaba.placement import Erdma, interfaces, set_name
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
-from tests.providers.alibaba_sandbox import alibaba_environment, wire
+from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire
 from tests.providers.alibaba_wire import (
     ACCOUNT,
     PROVEN,
@@ -35,7 +40,7 @@ from tests.providers.alibaba_wire import (
 )
 from tests.providers.test_error_table import raised
 
-__all__ = ["alibaba_environment", "wire"]
+__all__ = ["alibaba", "alibaba_environment", "sandbox", "wire"]
 
 FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
 NOW = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
@@ -130,6 +135,127 @@ def test_a_box_is_paid_as_it_goes_and_never_ahead(wire: Wire) -> None:
     assert call["InstanceChargeType"] == "PostPaid"
     assert not {"AutoPay", "AutoRenew", "Period", "PeriodUnit"} & call.keys()
     assert call["PrivatePoolOptions.MatchCriteria"] == "None"
+
+
+# --- several instances together
+
+CLOSE: dict[str, Any] = {
+    "region": "cn-shenzhen",
+    "zone": "cn-shenzhen-a",
+    "instance_type": "ecs.ebmgn7ex.32xlarge",
+    "nodes": 2,
+}
+
+
+def test_several_instances_are_in_a_set_and_joined_by_erdma(
+    alibaba: AlibabaProvider, sandbox: SandboxClient
+) -> None:
+    record = Remembered()
+    wanted = order(**CLOSE, fabric="erdma", account=alibaba.account())
+    request = alibaba.prepare(wanted, record)
+    assert alibaba.prepare(wanted, Remembered()) == request
+    machines = alibaba.create(request)
+    shown = [alibaba.get(each.ref) for each in machines]
+    assert all(isinstance(each, Machine) and each.public_ip for each in shown)
+    [made] = {id_ for event, id_ in record.told if event == "made" and id_.startswith("ds-")}
+    found = alibaba.find(Search(box="box-1", regions=("cn-shenzhen",))).resources
+    [placement] = [each for each in found if each.ref.kind is ResourceKind.PLACEMENT_GROUP]
+    assert (placement.ref.id, placement.tags) == (made, wanted.tags)
+    nics = alibaba.clients.ecs("cn-shenzhen").describe_network_interfaces(
+        ecs_models().DescribeNetworkInterfacesRequest(region_id="cn-shenzhen")
+    )
+    each_nic = nics.body.network_interface_sets.network_interface_set
+    modes = sorted((nic.network_interface_traffic_mode, nic.type) for nic in each_nic)
+    assert modes == [("HighPerformance", kind) for kind in ["Primary"] * 2 + ["Secondary"] * 2]
+
+    later = datetime(2026, 12, 1, tzinfo=UTC)
+    alibaba.extend([placement.ref], later, (), lambda _: None)
+    moved = alibaba.get(placement.ref).tags
+    assert moved == replace(wanted.tags, expires="2026-12-01T00:00:00Z")
+    with pytest.raises(Exception, match="still instance"):
+        alibaba.delete(placement.ref)
+    for each in machines:
+        alibaba.delete(each.ref)
+    while any(each.ref.kind is ResourceKind.INSTANCE for each in found_now(alibaba)):
+        pass
+    alibaba.delete(placement.ref)
+    alibaba.delete(placement.ref)
+    assert all(each.ref.kind is not ResourceKind.PLACEMENT_GROUP for each in found_now(alibaba))
+
+
+def found_now(alibaba: AlibabaProvider) -> Sequence[Resource]:
+    return alibaba.find(Search(box="box-1", regions=("cn-shenzhen",))).resources
+
+
+HELD: dict[str, Any] = {"purchase": Purchase.RESERVED, "reservation": "eap-1"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": 1},
+        {"nodes": 21},
+        {"purchase": Purchase.SPOT},
+        HELD,
+        {"instance_type": "ecs.ebmgn7e.32xlarge"},
+    ],
+)
+def test_instances_that_a_set_does_not_take_are_launched_without_one(changes: dict[str, Any]) -> None:
+    assert set_name(order(**{**CLOSE, **changes})) is None
+
+
+def test_sets_of_others_are_not_ours_whatever_their_names(
+    alibaba: AlibabaProvider, sandbox: SandboxClient
+) -> None:
+    wanted = order(**CLOSE, account=alibaba.account())
+    ecs, models = alibaba.clients.ecs("cn-shenzhen"), ecs_models()
+    theirs = models.CreateDeploymentSetRequest(
+        region_id="cn-shenzhen", deployment_set_name=set_name(wanted), description="gpucloud box=other"
+    )
+    ecs.create_deployment_set(theirs)
+    record = Remembered()
+    alibaba.prepare(wanted, record)
+    assert ("making", set_name(wanted)) in record.told
+
+
+@pytest.mark.parametrize(
+    ("quantity", "pairs", "shared"),
+    [(1, 400, {}), (2, 400, {"QueuePairNumber": 200}), (4, 400, {"QueuePairNumber": 100})],
+)
+def test_each_erdma_interface_has_a_card_and_its_share_of_the_queue_pairs(
+    quantity: int, pairs: int, shared: dict[str, int]
+) -> None:
+    made = interfaces(Erdma(interfaces=quantity, queue_pairs=pairs), vswitch="vsw-1", group="sg-1")
+    assert [each["InstanceType"] for each in made] == ["Primary", *["Secondary"] * (quantity - 1)]
+    assert [each.get("NetworkCardIndex", 0) for each in made] == list(range(quantity))
+    assert all({name: each.get(name) for name in shared} == shared for each in made)
+    assert {each["NetworkInterfaceTrafficMode"] for each in made} == {"HighPerformance"}
+
+
+def test_a_type_that_takes_no_erdma_is_another_types_turn(wire: Wire) -> None:
+    shown = {"InstanceTypeId": "ecs.gn6i-c4g1.xlarge", "EriQuantity": 0}
+    a_cloud(wire).say("DescribeInstanceTypes", page("InstanceTypes", "InstanceType", shown))
+    with pytest.raises(NoErdmaError) as caught:
+        provider().prepare(order(nodes=2, fabric="erdma"), Remembered())
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.UNSUPPORTED, Scope.TYPE)
+    assert "CreateVpc" not in wire.sent
+
+
+def test_a_super_computing_cluster_is_refused_before_anything_is_sent(wire: Wire) -> None:
+    with pytest.raises(UsageError, match="HPC cluster"):
+        provider().prepare(order(instance_type="ecs.sccgn7ex.32xlarge"), Remembered())
+    assert not wire.sent
+
+
+def test_a_description_keeps_the_tags_and_drops_the_run_where_it_is_too_long() -> None:
+    tags = order().tags
+    assert tags_in(description_of(tags)) == tags
+    long = replace(tags, run="r" * 128, owner="o" * 64, box="b" * 64)
+    assert tags_in(description_of(long)) == replace(long, run="")
+    assert tags_in("a set of mine") is None
+    assert isinstance(tags_in("gpucloud box=../x"), BadTags)
 
 
 @pytest.mark.parametrize(
@@ -563,6 +689,7 @@ def an_empty_region(wire: Wire) -> None:
     wire.say("DescribeImages", page("Images", "Image"))
     wire.say("DescribeNetworkInterfaces", page("NetworkInterfaceSets", "NetworkInterfaceSet"))
     wire.say("DescribeSecurityGroups", page("SecurityGroups", "SecurityGroup"))
+    wire.say("DescribeDeploymentSets", page("DeploymentSets", "DeploymentSet"))
     wire.say("DescribeVpcs", page("Vpcs", "Vpc"))
     wire.say("DescribeVSwitches", page("VSwitches", "VSwitch"))
     wire.say("DescribeEipAddresses", page("EipAddresses", "EipAddress"))

@@ -95,8 +95,8 @@ def test_a_limit_in_usd_is_bid_in_the_currency_of_the_region_and_never_above() -
     assert options["MaxPrice"] == "3.551271"  # 0.5262 * 6.7489 is 3.55127118
 
 
-def test_several_nodes_are_one_call_for_all_or_none(aws: AwsProvider) -> None:
-    call = aws.prepare(order(nodes=16), Remembered())["run_instances"]
+def test_several_nodes_are_one_call_for_all_or_none(sandbox: SandboxClient) -> None:
+    call = AwsProvider(own_profile()).prepare(order(nodes=16), Remembered())["run_instances"]
     assert (call["MinCount"], call["MaxCount"]) == (16, 16)
 
 
@@ -199,8 +199,8 @@ def test_the_group_lets_in_the_caller_only(aws: AwsProvider) -> None:
     assert [of["GroupId"] for of in nic["Groups"]] == [group["GroupId"]]
 
 
-def test_nodes_of_one_box_reach_each_other(aws: AwsProvider) -> None:
-    launched(aws, nodes=2)
+def test_nodes_of_one_box_reach_each_other(sandbox: SandboxClient) -> None:
+    launched(AwsProvider(own_profile()), nodes=2)
     [group] = ec2().describe_security_groups(GroupNames=[order().name])["SecurityGroups"]
     [among] = [rule for rule in group["IpPermissions"] if rule["UserIdGroupPairs"]]
     assert among["IpProtocol"] == "-1"
@@ -231,10 +231,10 @@ def test_a_group_of_the_same_name_that_is_somebody_elses_is_left_alone(aws: AwsP
     assert [what for what, _ in record.told] == ["making"]
 
 
-def test_a_changed_address_is_let_in_and_the_old_one_is_not(aws: AwsProvider) -> None:
-    record = Remembered()
+def test_a_changed_address_is_let_in_and_the_old_one_is_not(sandbox: SandboxClient) -> None:
+    aws, record = AwsProvider(own_profile()), Remembered()
     aws.prepare(order(nodes=2), record)
-    group_id = record.told[-1][1]
+    group_id = record.told[1][1]
     aws.admit(ref(ResourceKind.GROUP, group_id), ["198.51.100.9/32"], [443])
     [group] = ec2().describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
     let_in = {
@@ -343,8 +343,9 @@ def test_a_search_gives_only_what_matches(aws: AwsProvider, asked: dict[str, Any
     ).resources
 
 
-def test_many_things_come_in_pages(aws: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_things_come_in_pages(sandbox: SandboxClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpucloud_aws.find.PAGE_SIZE", 5)
+    aws = AwsProvider(own_profile())
     launched(aws, nodes=12)
     found = aws.find(Search(owner="own-1", regions=("us-east-1",)))
     assert len([resource for resource in found.resources if resource.ref.kind is ResourceKind.INSTANCE]) == 12
@@ -569,6 +570,7 @@ def test_a_region_that_cannot_be_read_is_unread_with_the_clouds_code_and_not_emp
         "DescribeSpotInstanceRequests": "<spotInstanceRequestSet/>",
         "DescribeSnapshots": "<snapshotSet/>",
         "DescribeImages": "<imagesSet/>",
+        "DescribePlacementGroups": "<placementGroupSet/>",
     }
     for action, body in empty.items():
         wire.say(action, answer(action, body))

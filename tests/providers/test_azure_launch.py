@@ -20,9 +20,9 @@ from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
 from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
 from gpucloud_azure.find import machine_of
-from gpucloud_azure.ids import group_id, id_in
+from gpucloud_azure.ids import group_id, id_in, name_of
 from gpucloud_azure.images import image_for
-from gpucloud_azure.network import group_name, machine_names, wanted_rules
+from gpucloud_azure.network import group_name, machine_names, set_name, wanted_rules
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_azure.sizes import accelerates_networking
 from gpucloud_pricing.demand import Purchase
@@ -297,6 +297,73 @@ def test_the_request_is_plain_json_without_any_key_and_the_same_for_the_same_ord
 
 def test_the_next_attempt_has_machines_of_other_names() -> None:
     assert not set(machine_names(order(nodes=2))) & set(machine_names(order(nodes=2, key="gpc-other")))
+
+
+# --- several machines together
+
+
+def test_several_machines_are_in_one_set_of_their_own_which_is_shown_and_goes_with_them(
+    azure: AzureProvider,
+) -> None:
+    machines = launch(azure, nodes=2, zone="", account=azure.account())
+    ids = {
+        azure.clients.compute().virtual_machines.get(group, name).availability_set.id.lower()
+        for group, name in (name_of(each.ref.id) for each in machines)
+    }
+    found = azure.find(Search(owner="u-1")).resources
+    [placement] = [each for each in found if each.ref.kind is ResourceKind.PLACEMENT_GROUP]
+    assert {placement.ref.id.lower()} == ids
+    assert placement.tags == order().tags
+    assert azure.get(placement.ref).tags == order().tags
+    with pytest.raises(HttpResponseError, match="does not contain any VM"):
+        azure.delete(placement.ref)
+    [whole] = [each.ref for each in found if each.ref.kind is ResourceKind.RESOURCE_GROUP]
+    azure.delete(whole)
+    while azure.find(Search(owner="u-1")).resources:
+        pass
+
+
+HELD = {"purchase": Purchase.RESERVED, "reservation": "/subscriptions/s/held"}
+
+
+@pytest.mark.parametrize("changes", [{"nodes": 1}, {"purchase": Purchase.SPOT}, {"zone": "1"}, HELD])
+def test_machines_that_azure_takes_into_no_set_are_put_without_one(changes: dict[str, Any]) -> None:
+    assert "availabilitySet" not in machine_body(**{"nodes": 2, "zone": "", **changes})["properties"]
+
+
+def test_a_later_attempt_has_a_set_that_no_machine_has_pinned() -> None:
+    two: dict[str, Any] = {"nodes": 2, "zone": ""}
+    assert set_name(order(**two)) != set_name(order(**two, key="gpc-other"))
+
+
+INFINIBAND: dict[str, Any] = {
+    "nodes": 2,
+    "zone": "",
+    "instance_type": "Standard_ND96asr_v4",
+    "image": "cuda",
+    "fabric": "infiniband",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"purchase": Purchase.SPOT}, "takes no machine on Spot"),
+        (HELD, "takes no machine in held capacity"),
+        ({"zone": "1"}, "takes no machine of a zone"),
+        ({"image": "ubuntu-22.04"}, "has no drivers for infiniband"),
+        ({"instance_type": "Standard_ND40rs_v2"}, "has no drivers for infiniband"),
+        ({"nodes": 201}, "takes 200 machines"),
+    ],
+)
+def test_infiniband_that_would_not_join_the_nodes_is_refused_before_anything_is_sent(
+    azure_wire: Wire, changes: dict[str, Any], said: str
+) -> None:
+    provider = AzureProvider(own_profile())
+    provider.check(order(**INFINIBAND))
+    with pytest.raises(UsageError, match=said):
+        provider.prepare(order(**{**INFINIBAND, **changes}), Remembered())
+    assert azure_wire.sent == []
 
 
 # --- the call

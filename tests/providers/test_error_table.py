@@ -116,6 +116,7 @@ HERE_OTHERWISE: Mapping[str, ErrorClass] = {
     "InvalidVpcID.NotFound": ErrorClass.UNSUPPORTED,
     "InvalidSpotInstanceRequestID.NotFound": ErrorClass.NOT_FOUND,
     "InvalidNetworkInterfaceID.NotFound": ErrorClass.NOT_FOUND,
+    "InvalidPlacementGroup.Unknown": ErrorClass.EVENTUAL,  # in a launch, right after it was made
 }
 
 

@@ -73,13 +73,25 @@ def test_instances_of_a_grouped_set_go_to_the_group_that_they_name_or_the_emptie
     assert alibaba.refused("RunInstances", **order)[0] == "InvalidParameter.DeploymentSetGroupNo"
 
 
-def test_a_set_of_low_latency_is_in_one_zone_and_takes_no_spot(alibaba: Alibaba) -> None:
-    network = alibaba.make_network()
-    made: dict[str, Any] = {"DeploymentSetId": make(alibaba, Strategy="LowLatency")}
-    spot = alibaba.order(network, **SPOT, **made)
+CLOSE = "ecs.ebmgn7ex.32xlarge"
+"""A type that is sold in two zones of a region, and that stands close to others."""
+
+
+def test_a_set_of_low_latency_is_in_one_zone_and_takes_some_families_and_no_spot(alibaba: Alibaba) -> None:
+    region, first, second = "cn-shenzhen", "cn-shenzhen-f", "cn-shenzhen-a"
+    network = alibaba.make_network(first, region)
+    made: dict[str, Any] = {
+        "RegionId": region,
+        "InstanceType": CLOSE,
+        "ImageId": alibaba.image(region=region),
+        "DeploymentSetId": make(alibaba, Strategy="LowLatency", RegionId=region),
+    }
+    spot = alibaba.order(network, **{**SPOT, "ZoneId": first}, **made)
     assert alibaba.refused("RunInstances", **spot)[0] == "InvalidSpotStrategy"
+    other = alibaba.order(network, **{**made, "InstanceType": "ecs.ebmgn7ix.32xlarge"})
+    assert alibaba.refused("RunInstances", **other) == ("InvalidInstanceType.ValueNotSupported", 403)
     alibaba.launch(network, **made)
-    elsewhere = alibaba.order(alibaba.make_network(OTHER_ZONE), **made)
+    elsewhere = alibaba.order(alibaba.make_network(second, region), **made)
     refused = alibaba.refused("RunInstances", **elsewhere)
     assert refused == ("InvalidDestinationZone.DeploymentSetMismatch", 400)
 

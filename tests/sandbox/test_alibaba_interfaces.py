@@ -202,28 +202,62 @@ def test_erdma_interfaces_need_a_type_that_has_them(alibaba: Alibaba) -> None:
     assert card == ("InvalidParameter.NetworkCardIndexInvalid", 400)
 
 
-def test_a_machine_with_two_network_cards_takes_two_erdma_interfaces(alibaba: Alibaba) -> None:
+FAST: dict[str, Any] = {"NetworkInterfaceTrafficMode": "HighPerformance", "QueuePairNumber": 65536}
+
+
+def fast_order(alibaba: Alibaba, *interfaces: Any) -> dict[str, Any]:
+    """A launch of a machine with two network cards; the first interface is the primary one."""
     network = alibaba.make_network("cn-beijing-f", "cn-beijing")
-    where: dict[str, Any] = {"RegionId": "cn-beijing", "ImageId": alibaba.image(region="cn-beijing")}
+    own = {"VSwitchId": network.vswitch, "SecurityGroupIds": [network.group]}
+    first, *others = interfaces
+    return alibaba.order(
+        network,
+        InstanceType=RDMA,
+        RegionId="cn-beijing",
+        ImageId=alibaba.image(region="cn-beijing"),
+        VSwitchId=None,
+        SecurityGroupId=None,
+        NetworkInterface=[{"InstanceType": "Primary", **own, **first}, *others],
+    )
 
-    def asked(*cards: int) -> dict[str, Any]:
-        fast = [
-            {"NetworkInterfaceTrafficMode": "HighPerformance", "NetworkCardIndex": card} for card in cards
-        ]
-        return alibaba.order(network, InstanceType=RDMA, NetworkInterface=fast, **where)
 
-    refused = alibaba.refused("RunInstances", **asked(0, 1, 1))
-    assert refused == ("InvalidOperation.HighPerformanceEniPerInstanceLimitExceeded", 403)
-    assert alibaba.refused("RunInstances", **asked(2))[0] == "InvalidParameter.NetworkCardIndexInvalid"
-    [id_] = alibaba.ask("RunInstances", **asked(0, 1))["InstanceIdSets"]["InstanceIdSet"]
-    _, *fast = shown(alibaba, RegionId="cn-beijing", InstanceId=id_)
+def test_a_machine_with_two_network_cards_takes_two_erdma_interfaces(alibaba: Alibaba) -> None:
+    order = fast_order(alibaba, {**FAST, "NetworkCardIndex": 0}, {**FAST, "NetworkCardIndex": 1})
+    [id_] = alibaba.ask("RunInstances", **order)["InstanceIdSets"]["InstanceIdSet"]
+    fast = shown(alibaba, RegionId="cn-beijing", InstanceId=id_)
     assert [each["NetworkInterfaceTrafficMode"] for each in fast] == ["HighPerformance"] * 2
     assert [each["Attachment"]["NetworkCardIndex"] for each in fast] == [0, 1]
-    pair = {"RegionId": "cn-beijing", "InstanceId": id_, "NetworkInterfaceId": fast[0]["NetworkInterfaceId"]}
+    assert [each["QueuePairNumber"] for each in fast] == [65536] * 2
+    [instance] = alibaba.instances(RegionId="cn-beijing")
+    assert instance["PublicIpAddress"]["IpAddress"], "several interfaces do not exclude a public address"
+    pair = {"RegionId": "cn-beijing", "InstanceId": id_, "NetworkInterfaceId": fast[1]["NetworkInterfaceId"]}
     hot = alibaba.refused("DetachNetworkInterface", **pair)
     assert hot == ("InvalidOperation.InvalidEcsState", 400), "it cannot be unplugged while the machine runs"
     alibaba.ask("StopInstance", InstanceId=id_, RegionId="cn-beijing")
     alibaba.ask("DetachNetworkInterface", **pair)
+
+
+GREEDY = {**FAST, "QueuePairNumber": None}
+NO_CARD = "InvalidParameter.NetworkCardIndexInvalid"
+TOO_MANY = "InvalidOperation.HighPerformanceEniPerInstanceLimitExceeded"
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "refusal"),
+    [
+        ([{}, *[{**FAST, "NetworkCardIndex": card} for card in (0, 1, 1)]], (TOO_MANY, 403)),
+        ([FAST, {**FAST, "NetworkCardIndex": 2}], (NO_CARD, 400)),
+        ([FAST, FAST], (NO_CARD, 400)),
+        ([{**FAST, "NetworkCardIndex": 1}], (NO_CARD, 400)),
+        ([FAST, {**GREEDY, "NetworkCardIndex": 1}], ("InvalidParameter.QueuePairNumber", 400)),
+    ],
+    ids=["three", "no such card", "one card", "primary on another", "all queue pairs"],
+)
+def test_erdma_interfaces_that_a_machine_does_not_take_together_are_refused(
+    alibaba: Alibaba, interfaces: list[Any], refusal: tuple[str, int]
+) -> None:
+    assert alibaba.refused("RunInstances", **fast_order(alibaba, *interfaces)) == refusal
+    assert alibaba.billed() == []
 
 
 def test_every_type_of_the_market_has_its_row() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint
 from gpucloud.sandbox.review import Review
-from tests.sandbox.running import shown, subnet_in
+from tests.sandbox.running import IMAGE, launch, make_group, shown, subnet_in
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_power import PLAIN
 
@@ -220,3 +220,71 @@ def test_an_instance_of_several_interfaces_gets_an_address_by_its_primary_one(ec
     (closed,) = run(ec2, SubnetId=inner)
     without = refused(ec2.associate_address, **named, InstanceId=closed, AllowReassociation=True)
     assert without == ("Gateway.NotAttached", 400)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "asked", "code"),
+    [
+        ("g4dn.xlarge", [{"InterfaceType": "efa"}], "InvalidParameterCombination"),
+        ("p4d.24xlarge", [{"InterfaceType": "efa-only"}], "InvalidParameterValue"),
+        ("p4d.24xlarge", [{}, {"NetworkCardIndex": 4, "InterfaceType": "efa-only"}], "InvalidParameterValue"),
+        (
+            "p6-b300.48xlarge",
+            [{}, {"DeviceIndex": 1, "InterfaceType": "efa-only"}],
+            "InvalidParameterCombination",
+        ),
+        (
+            "g5.8xlarge",
+            [{"InterfaceType": "efa"}, {"DeviceIndex": 1, "InterfaceType": "efa-only"}],
+            "AttachmentLimitExceeded",
+        ),
+        (
+            "p4d.24xlarge",
+            [{"AssociatePublicIpAddress": True}, {"NetworkCardIndex": 1, "InterfaceType": "efa-only"}],
+            "InvalidParameterCombination",
+        ),
+    ],
+)
+def test_interfaces_that_the_cards_of_a_type_do_not_take_are_refused(
+    ec2: Any, instance_type: str, asked: list[dict[str, Any]], code: str
+) -> None:
+    own = {"DeviceIndex": 0, "SubnetId": subnet_in(ec2, "use1-az1")}
+    interfaces = [{**own, **each} for each in asked]
+    request = {**PLAIN, "InstanceType": instance_type, "NetworkInterfaces": interfaces}
+    assert refused(ec2.run_instances, **request) == (code, 400)
+
+
+def test_interfaces_bring_their_groups_which_are_of_their_own_vpc(ec2: Any) -> None:
+    subnet, group = subnet_in(ec2, "use1-az1"), make_group(ec2)
+    vpc = ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
+    other = ec2.create_security_group(GroupName="other", Description="x", VpcId=vpc)["GroupId"]
+    interface = {"DeviceIndex": 0, "SubnetId": subnet, "InterfaceType": "efa"}
+    request = {**PLAIN, "InstanceType": "p4d.24xlarge"}
+    at_the_top = {"NetworkInterfaces": [interface], "SecurityGroupIds": [group]}
+    assert refused(ec2.run_instances, **request, **at_the_top)[0] == "InvalidParameterCombination"
+    elsewhere = {"NetworkInterfaces": [{**interface, "Groups": [other]}]}
+    assert refused(ec2.run_instances, **request, **elsewhere)[0] == "InvalidParameter"
+
+
+def test_a_launch_of_gpuclouds_with_efa_has_a_group_that_is_open_to_itself(
+    ec2: Any, endpoint: Endpoint
+) -> None:
+    """The sandbox's own refusal: EC2 says nothing, and NCCL hangs."""
+    endpoint.client.review(Review.ALL)
+    group = make_group(ec2)
+    subnet = subnet_in(ec2, "use1-az1")
+    interface = {"DeviceIndex": 0, "SubnetId": subnet, "Groups": [group], "InterfaceType": "efa"}
+    asked = launch(group, InstanceType="p4d.24xlarge", NetworkInterfaces=[interface])
+    assert refused(ec2.run_instances, **asked) == ("UnauthorizedOperation", 403)
+    among = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=among)
+    assert refused(ec2.run_instances, **asked) == ("UnauthorizedOperation", 403)
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=among)
+    assert ec2.run_instances(**asked)["Instances"]
+
+
+def test_a_spot_request_knows_no_network_cards(ec2: Any) -> None:
+    """RunInstances with market options does. UNVERIFIED: the code of EC2's refusal."""
+    interface = {"DeviceIndex": 0, "NetworkCardIndex": 0, "SubnetId": subnet_in(ec2, "use1-az1")}
+    wanted = {"ImageId": IMAGE, "InstanceType": "p4d.24xlarge", "NetworkInterfaces": [interface]}
+    assert refused(ec2.request_spot_instances, LaunchSpecification=wanted)[0] == "UnsupportedOperation"

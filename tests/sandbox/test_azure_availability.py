@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.azure_lab import GROUP, REGION, Azure, machine, refused
+from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, machine, refused
 from tests.sandbox.running import TAGS
 
 pytest_plugins = ["tests.sandbox.azure_fixtures"]
@@ -80,6 +80,7 @@ def test_the_domains_of_a_set_are_for_ever(azure: Azure) -> None:
     ("set_", "changes", "code", "status"),
     [
         (set_of(), {"zones": ["1"]}, "BadRequest", 400),
+        (set_of(), SPOT, "AzureSpotVMNotSupportedInAvailabilitySet", 409),
         (set_of(sku="Classic"), {}, "BadRequest", 400),
         (set_of(location="westeurope"), {}, "NotFound", 404),
         (None, {}, "NotFound", 404),
@@ -105,3 +106,21 @@ def test_a_machine_does_not_join_a_set_later_or_in_another_group(azure: Azure) -
     without = member(azure, nic, availabilitySet=None)
     azure.put(without).result()
     assert refused(azure.put, member(azure, nic)) == ("PropertyChangeNotAllowed", 409)
+
+
+def test_a_machine_of_a_set_uses_no_held_capacity(azure: Azure) -> None:
+    make(azure, set_of())
+    held = azure.sandbox.cloud("azure", "reserve", region=REGION, zone="", instance_type=SIZE, count=1)
+    use = {"capacityReservationGroup": {"id": held}}
+    refusal = refused(azure.put, member(azure, azure.make_parts(), capacityReservation=use))
+    assert refusal == ("BadRequest", 400)
+
+
+def test_the_first_machine_of_a_set_pins_the_hardware_of_all(azure: Azure) -> None:
+    make(azure, set_of())
+    azure.put(member(azure, azure.make_parts("a")), "a").result()
+    other = {"hardwareProfile__vmSize": "Standard_NC24ads_A100_v4"}
+    refusal = refused(azure.put(member(azure, azure.make_parts("b"), **other), "b").result)
+    assert refusal == ("AllocationFailed", 200)
+    azure.compute.virtual_machines.begin_deallocate(GROUP, "a").result()
+    azure.put(member(azure, azure.make_parts("c"), **other), "c").result()

@@ -18,12 +18,13 @@ from tests.waiting import until
 FULL = Software(
     driver="580",
     mig="1g.10gb=7",
+    erdma=True,
     containers=True,
     toolkit="12.6",
     wheels="pytorch-2.10",
     system="ubuntu-24.04",
 )
-STEPS = ("driver", "mig", "containers", "toolkit", "wheels")
+STEPS = ("driver", "mig", "erdma", "containers", "toolkit", "wheels")
 PLAIN: dict[str, Any] = {"driver": "", "gpu_model": "H100", "gpu_memory_mib": 81920}
 """A machine whose image has nothing, and whose GPU can be cut."""
 LIBRARY = "/usr/local/lib/gpucloud"
@@ -56,6 +57,7 @@ def test_a_plain_image_gets_driver_containers_toolkit_and_framework_in_this_orde
     log = run(target, ["cat", "/var/log/gpucloud/boot.log"]).out.decode()
     for package in (
         "nvidia-utils-580-server",
+        "dkms",
         "docker.io",
         "nvidia-container-toolkit",
         "cuda-toolkit-12-6",
@@ -110,6 +112,16 @@ def test_a_box_that_nothing_would_end_is_not_ready(rental: Rental) -> None:
 
     with pytest.raises(ConnectionFailedError, match="the guard of i-1 did not start within 1 s"):
         boots(rental, change, guard_timeout_s=1)
+
+
+def test_an_installer_with_another_digest_is_not_run(rental: Rental) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for file in document["write_files"]:
+            if file["path"] == f"{LIBRARY}/erdma":
+                file["content"] = file["content"].replace("cb44f4c4", "00000000")
+
+    with pytest.raises(ConnectionFailedError, match="is not 00000000"):
+        boots(rental, change)
 
 
 def test_a_repository_whose_key_is_another_is_not_used(rental: Rental) -> None:

@@ -135,8 +135,8 @@ def _of_autoscaler(filling: Filling) -> dict[str, Any]:
 
 
 def _filled(part: ManifestPart, **values: Any) -> str:
-    text = files("gpucloud.elastic.kubernetes").joinpath("templates", f"{part}.yaml").read_text(encoding="utf-8")
-    return Template(text).substitute(values)
+    file = files("gpucloud.elastic.kubernetes").joinpath("templates", f"{part}.yaml")
+    return Template(file.read_text(encoding="utf-8")).substitute(values)
 
 
 def _block(text: str) -> str:

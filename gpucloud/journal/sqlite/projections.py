@@ -474,6 +474,7 @@ _PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
     events.RunBegun: run_projections.begun,
     events.RunAttempted: run_projections.attempted,
     events.RunDetached: run_projections.detached,
+    events.RunLabelled: run_projections.labelled,
     events.RunLost: run_projections.lost,
     events.RunEnded: run_projections.ended,
 }

@@ -45,6 +45,13 @@ def detached(connection: sqlite3.Connection, run: str, at: str, event: events.Ru
     _set(connection, run, state, replace(facts, detached=True))
 
 
+def labelled(connection: sqlite3.Connection, run: str, at: str, event: events.RunLabelled) -> None:  # noqa: ARG001
+    """Adds labels to the slots of a wish."""
+    state, facts = _row(connection, run)
+    _refuse_over(run, state)
+    _set(connection, run, state, facts.labelled(event.labels))
+
+
 def lost(connection: sqlite3.Connection, run: str, at: str, event: events.RunLost) -> None:  # noqa: ARG001
     """Marks the attempt under way as lost."""
     state, facts = _row(connection, run)

@@ -9,6 +9,7 @@ from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_alibaba.sandbox import metadata
 from gpucloud_alibaba.sandbox.disks import disks_of
+from gpucloud_alibaba.sandbox.interfaces import ERDMA, interfaces_of
 from gpucloud_alibaba.sandbox.region import Region, tags_of
 
 KEY_USER = "root"
@@ -35,6 +36,7 @@ def boot(region: Region, instance: Document) -> None:
             driver=instance["_driver"],
             tags=tags_of(instance),
             spot=instance["_purchase"] == "spot",
+            fabric="erdma" if _has_erdma(region, instance) else None,
             users=(User(name=KEY_USER, keys=(key,)),) if (key := instance.get("_public_key")) else (),
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             root_volume=_root_of(region, instance),
@@ -46,6 +48,11 @@ def boot(region: Region, instance: Document) -> None:
             environ=region.world.box_environ,
         )
     )
+
+
+def _has_erdma(region: Region, instance: Document) -> bool:
+    nics = interfaces_of(region, instance["InstanceId"])
+    return any(each["NetworkInterfaceTrafficMode"] == ERDMA for each in nics)
 
 
 def _root_of(region: Region, instance: Document) -> str:

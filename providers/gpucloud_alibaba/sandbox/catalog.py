@@ -51,6 +51,7 @@ def describe_instance_types(region: Region, parameters: Mapping[str, Any]) -> Do
             "GPUMemorySize": float(each.gpu_memory_gib),
             "EniQuantity": limits_of(each.name).enis,
             "EriQuantity": limits_of(each.name).eris,
+            "QueuePairNumber": limits_of(each.name).queue_pairs,
         }
         for each in region.world.market.catalog(CLOUD).types.values()
         if (wanted is None or each.name in wanted)

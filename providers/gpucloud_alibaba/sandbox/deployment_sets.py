@@ -30,8 +30,10 @@ SPREADABLE = ("ecs.gn6i",)
 """Families with GPUs that a set can spread, as beginnings of types.
 
 Source: ECS user guide, "Deployment sets", 2026-06.
-Which families a ``LowLatency`` set takes is not known here: it takes all.
 """
+
+CLOSE_FAMILIES = frozenset({"ecs.ebmgn7ex", "ecs.ebmgn8v", "ecs.gn8v"})
+"""Families with GPUs that a set of low latency takes. Source: as above."""
 
 _PLANS = ("CancelMembershipAndStart", "KeepStopped")
 
@@ -175,7 +177,8 @@ def place_of(region: Region, parameters: Mapping[str, Any], *, zone: str, purcha
         text = "The specified DeploymentSetGroupNo is not valid."
         raise AlibabaError("InvalidParameter.DeploymentSetGroupNo", text)  # UNVERIFIED
     type_name: str = parameters["InstanceType"]
-    if found["Strategy"] != CLOSE and not type_name.startswith(SPREADABLE):
+    close = type_name.rpartition(".")[0] in CLOSE_FAMILIES
+    if not (close if found["Strategy"] == CLOSE else type_name.startswith(SPREADABLE)):
         text = f"{type_name} does not support the strategy of the deployment set."
         raise AlibabaError("InvalidInstanceType.ValueNotSupported", text, 403)  # UNVERIFIED
     if found["Strategy"] == CLOSE and purchase == "spot":

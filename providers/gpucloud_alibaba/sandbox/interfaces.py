@@ -29,7 +29,10 @@ _PRIMARY = ("VSwitchId", "SecurityGroupId", "SecurityGroupIds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceOrder:
-    """Interfaces that are to be made, one per address, checked. ``card`` is the network card asked for."""
+    """Interfaces that are to be made, one per address, checked.
+
+    ``card`` is the network card asked for, ``queue_pairs`` how many of an eRDMA interface.
+    """
 
     vswitch: Document
     groups: list[str]
@@ -38,6 +41,7 @@ class InterfaceOrder:
     description: str
     traffic: str
     card: int | None
+    queue_pairs: int | None
     deleted_with_instance: bool
 
 
@@ -51,10 +55,12 @@ class Limits:
     Attributes:
         enis: the primary one included (``EniQuantity``).
         eris: so many of them may be eRDMA interfaces (``EriQuantity``), each on a network card of its own.
+        queue_pairs: of all eRDMA interfaces together (``QueuePairNumber``).
     """
 
     enis: int = 2
     eris: int = 0
+    queue_pairs: int = 0
 
 
 def limits_of(type_name: str) -> Limits:
@@ -67,7 +73,8 @@ def _limits() -> Mapping[str, Limits]:
     file = files("gpucloud_alibaba.sandbox").joinpath("interface_limits.csv")
     with file.open(encoding="utf-8") as stream:
         return {
-            row["instance_type"]: Limits(int(row["enis"]), int(row["eris"])) for row in csv.DictReader(stream)
+            row["instance_type"]: Limits(int(row["enis"]), int(row["eris"]), int(row["queue_pairs"]))
+            for row in csv.DictReader(stream)
         }
 
 
@@ -101,6 +108,31 @@ def check_traffic(type_name: str, modes: Iterable[str]) -> None:
             f"An instance of {type_name} takes at most {most} interfaces of HighPerformance.",
             403,
         )
+
+
+def check_erdma(type_name: str, primary: InterfaceOrder, *others: InterfaceOrder) -> None:
+    """Refuses eRDMA interfaces of a launch that a type does not take together.
+
+    Sources: SDK 7.11.8, RunInstances, ``NetworkInterface.N.NetworkCardIndex`` (that of a primary interface is
+    0) and ``.QueuePairNumber`` (an interface without it takes all that the type has, so that there can be no
+    other); GPU guide, "Enable eRDMA on a GPU-accelerated instance" (two interfaces are on two cards). All
+    codes are UNVERIFIED but that of the card.
+
+    Raises:
+        AlibabaError: they share a card, or want more queue pairs than there are.
+    """
+    check_traffic(type_name, (each.traffic for each in (primary, *others)))
+    for each in (primary, *others):
+        check_card(type_name, each.card)
+    fast = [each for each in (primary, *others) if each.traffic == ERDMA]
+    cards = [each.card or 0 for each in fast]
+    if primary.card or len(set(cards)) < len(cards):
+        text = "Invalid network card index, please check your instance type."
+        raise AlibabaError("InvalidParameter.NetworkCardIndexInvalid", text)
+    most = limits_of(type_name).queue_pairs
+    if sum(most if each.queue_pairs is None else each.queue_pairs for each in fast) > most:
+        text = f"An instance of {type_name} has {most} queue pairs for all its interfaces."
+        raise AlibabaError("InvalidParameter.QueuePairNumber", text)
 
 
 def check_card(type_name: str, card: int | None) -> None:
@@ -191,6 +223,7 @@ def read_interface(
         description=asked.get("Description", ""),
         traffic=traffic,
         card=int(card) if (card := asked.get("NetworkCardIndex")) else None,
+        queue_pairs=int(pairs) if (pairs := asked.get("QueuePairNumber")) else None,
         deleted_with_instance=true(asked.get("DeleteOnRelease", "true")),
     )
 
@@ -255,6 +288,7 @@ def make_interface(
         "Description": order.description,
         "Type": "Primary" if primary else "Secondary",
         "NetworkInterfaceTrafficMode": order.traffic,
+        "QueuePairNumber": order.queue_pairs or 0,
         "OwnerId": ACCOUNT,
         "ServiceManaged": False,
         "VpcId": vswitch["VpcId"],

@@ -18,9 +18,8 @@ from gpucloud_alibaba.sandbox.disks import DiskOrder, check_disk_count, read_dat
 from gpucloud_alibaba.sandbox.images import Image, find_image
 from gpucloud_alibaba.sandbox.interfaces import (
     InterfaceOrder,
-    check_card,
     check_count,
-    check_traffic,
+    check_erdma,
     read_interfaces,
 )
 from gpucloud_alibaba.sandbox.names import check_names
@@ -209,9 +208,7 @@ def _interfaces(
     if parameters.get("ZoneId") not in {None, interfaces[0].vswitch["ZoneId"]}:
         raise AlibabaError("InvalidParameter.Mismatch", "The VSwitch is in another zone than ZoneId.")
     check_count(type_name, len(interfaces), "InvalidParameter.EniNumExceededWithLaunchEcs")
-    check_traffic(type_name, (each.traffic for each in interfaces))
-    for each in interfaces:
-        check_card(type_name, each.card)
+    check_erdma(type_name, *interfaces)
     return interfaces
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.policy import Keys
 from gpucloud_aws.sandbox.region import ACCOUNT, Region, tags_of
 from gpucloud_aws.sandbox.tags import TAGGABLE
@@ -40,6 +41,7 @@ _NAMED = {
     "CreateSnapshot": ("VolumeId", "volume"),
     "DeleteInternetGateway": ("InternetGatewayId", "gateway"),
     "DeleteNetworkInterface": ("NetworkInterfaceId", "interface"),
+    "DeletePlacementGroup": ("GroupName", "placement"),
     "DeleteRoute": ("RouteTableId", "route_table"),
     "DeleteRouteTable": ("RouteTableId", "route_table"),
     "DeleteSecurityGroup": ("GroupId", "group"),
@@ -71,6 +73,7 @@ _NAMED = {
 
 _BESIDES = {
     "AttachVolume": ("InstanceId", "instance"),
+    "AssociateAddress": ("NetworkInterfaceId", "interface"),
     "DetachVolume": ("InstanceId", "instance"),
 }
 """A second parameter of such calls."""
@@ -80,6 +83,7 @@ _MADE = {
     "CopyImage": ("image",),
     "CopySnapshot": ("snapshot",),
     "CreateImage": ("image", "snapshot"),
+    "CreatePlacementGroup": ("placement-group",),
     "CreateSnapshot": ("snapshot",),
     "CreateSnapshots": ("snapshot",),
     "CreateVolume": ("volume",),
@@ -151,6 +155,8 @@ def _launch(region: Region, parameters: Mapping[str, Any]) -> Iterator[Demand]:
             yield Demand(action=name, resource=_arn(region, "subnet", subnet))
         groups = interface.get("Groups") or interface.get("SecurityGroupIds") or ()
         yield from _existing(region, name, "group", groups)
+    if near := part(parameters, "Placement").get("GroupName"):
+        yield from _existing(region, name, "placement", [near])
     if template := part(parameters, "LaunchTemplate"):
         yield from _existing(region, name, "template", [template["LaunchTemplateId"]])
     wanted: Mapping[str, Any] = parameters.get("CapacityReservationSpecification") or {}
@@ -177,8 +183,11 @@ def _created(
 
 def _existing(region: Region, name: str, kind: str, ids: Iterable[str]) -> Iterator[Demand]:
     """The resources of the call with their tags; empty tags for one that does not exist."""
+    known: dict[str, Document] = dict(region.all(kind)) if kind else {}
+    if kind == "placement":  # most calls name it by its name
+        known |= {each["GroupName"]: each for each in region.all(kind).values()}
     for id_ in ids:
-        tags = tags_of(region.all(kind).get(id_, {})) if kind else {}
+        tags = tags_of(known.get(id_, {}))
         resource = _arn(region, _TYPES.get(kind, "*"), id_)
         yield Demand(action=name, resource=resource, keys=_keys("ResourceTag", tags))
 

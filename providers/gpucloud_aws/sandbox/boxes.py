@@ -6,6 +6,7 @@ from gpucloud.sandbox.boxes import BoxSpec
 from gpucloud.sandbox.boxes_user_data import User, unpacked
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox import metadata
+from gpucloud_aws.sandbox.interfaces import EFA
 from gpucloud_aws.sandbox.region import Region, tags_of
 
 DEFAULT_USER = "ubuntu"
@@ -35,12 +36,18 @@ def boot(region: Region, instance: Document) -> None:
             default_user=User(name=DEFAULT_USER, keys=(key,))
             if (key := instance.get("_public_key"))
             else None,
+            fabric="efa" if _has_efa(region, instance) else None,
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             root_volume=root_of(instance),
             metadata=metadata.service(instance["MetadataOptions"]),
             environ=region.world.box_environ,
         )
     )
+
+
+def _has_efa(region: Region, instance: Document) -> bool:
+    known = region.all("interface")
+    return any(known[id_]["InterfaceType"] in EFA for id_ in instance["_interfaces"])
 
 
 def root_of(instance: Document) -> str:

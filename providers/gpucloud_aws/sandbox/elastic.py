@@ -13,6 +13,7 @@ from gpucloud_aws.sandbox.instances import find_instances, free_public_address, 
 from gpucloud_aws.sandbox.parts import find
 from gpucloud_aws.sandbox.query import Field, select
 from gpucloud_aws.sandbox.region import CLOUD, Region
+from gpucloud_aws.sandbox.review import review_tags
 from gpucloud_aws.sandbox.tags import tags_for
 from gpucloud_aws.sandbox.wire import AwsError, not_emulated, part
 
@@ -31,6 +32,7 @@ _ASSOCIATED = ("AssociationId", "InstanceId", "NetworkInterfaceId", "PrivateIpAd
 
 def allocate_address(region: Region, parameters: Mapping[str, Any]) -> Document:
     """AllocateAddress."""
+    review_tags(parameters, "elastic-ip")
     world, id_ = region.world, region.new_id("eipalloc")
     try:
         ip = world.addresses.take(id_, but=world.dials.caller_address)
@@ -71,9 +73,11 @@ def describe_addresses(region: Region, parameters: Mapping[str, Any]) -> Documen
 
 
 def associate_address(region: Region, parameters: Mapping[str, Any]) -> Document:
-    """AssociateAddress: the instance's own public address goes for it."""
+    """AssociateAddress: the instance's own public address goes for it. Idempotent, says its API reference."""
     address = _find(region, parameters)
     instance = _target(region, parameters)
+    if address.get("InstanceId") == instance["InstanceId"]:
+        return {member: address[member] for member in _ASSOCIATED}
     if is_gone(instance) or instance["State"]["Name"] == "pending":
         raise wrong_state(instance, "associated")
     if "AssociationId" in address and not parameters.get("AllowReassociation", False):

@@ -49,6 +49,14 @@ def cards(name: str) -> list[int]:
     return [card["MaximumNetworkInterfaces"] for card in hardware(name)["NetworkInfo"]["NetworkCards"]]
 
 
+def kinds(name: str, card: int) -> list[str]:
+    """The kinds of interface that a network card of a type takes."""
+    found: list[str] = hardware(name)["NetworkInfo"]["NetworkCards"][card].get(
+        "InterfaceTypes", ["interface"]
+    )
+    return found
+
+
 def most_efa(name: str) -> int:
     """How many interfaces of EFA a type takes."""
     return int(hardware(name)["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0))

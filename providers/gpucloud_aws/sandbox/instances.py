@@ -408,4 +408,5 @@ def _association(region: Region, instance: Document, address: str | None) -> Doc
         return {}
     named = region.all("vpc")[instance["VpcId"]]["_dns_hostnames"]
     name = f"ec2-{address.replace('.', '-')}.compute-1.amazonaws.com" if named else ""
-    return {"Association": {"PublicIp": address, "PublicDnsName": name, "IpOwnerId": "amazon"}}
+    owner = ACCOUNT if "_elastic" in instance else "amazon"
+    return {"Association": {"PublicIp": address, "PublicDnsName": name, "IpOwnerId": owner}}

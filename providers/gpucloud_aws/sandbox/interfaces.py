@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gpucloud.sandbox.database import Document
 from gpucloud_aws.sandbox.groups import default_group, find_group, group_named
-from gpucloud_aws.sandbox.hardware import cards, most_efa
+from gpucloud_aws.sandbox.hardware import cards, kinds, most_efa
 from gpucloud_aws.sandbox.parts import default_vpc, find
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
 from gpucloud_aws.sandbox.wire import AwsError
@@ -178,6 +178,10 @@ def check_places(places: list[Place], instance_type: str) -> None:
     if efa > most_efa(instance_type):
         text = f"EFA interface count {efa} exceeds the limit for {instance_type}"
         raise AwsError("AttachmentLimitExceeded", text)
+    for each in places:
+        if each.kind not in kinds(instance_type, each.card):
+            text = f"Network card {each.card} of {instance_type} does not support interface type {each.kind}"
+            raise AwsError("InvalidParameterCombination", text)  # UNVERIFIED
 
 
 def make_interface(

@@ -17,13 +17,13 @@ from gpucloud_aws.sandbox.disks import Disk, read_disks
 from gpucloud_aws.sandbox.hardware import hardware
 from gpucloud_aws.sandbox.images import Image, check_available, find_image
 from gpucloud_aws.sandbox.instances import in_use
-from gpucloud_aws.sandbox.interfaces import Interface, check_address, read_interfaces, room
+from gpucloud_aws.sandbox.interfaces import EFA, Interface, check_address, read_interfaces, room
 from gpucloud_aws.sandbox.parts import default_vpc, in_vpc
 from gpucloud_aws.sandbox.placement import group_of_launch
 from gpucloud_aws.sandbox.quotas import check_quota
 from gpucloud_aws.sandbox.region import CLOUD, Region
 from gpucloud_aws.sandbox.reservations import find_reservation
-from gpucloud_aws.sandbox.review import review_launch
+from gpucloud_aws.sandbox.review import review_fabric, review_launch
 from gpucloud_aws.sandbox.tags import tags_for
 from gpucloud_aws.sandbox.wire import AwsError, not_emulated, part
 
@@ -94,6 +94,7 @@ def read_order(region: Region, parameters: Mapping[str, Any]) -> Order:
     _check_key(region, parameters.get("KeyName"))
     profile = _profile(part(parameters, "IamInstanceProfile"))
     interfaces = read_interfaces(region, parameters, name)
+    review_fabric([of for each in interfaces if each.kind in EFA for of in each.groups])
     purchase, max_price = _purchase(parameters)
     zone, subnet = _place(region, parameters, interfaces, purchase)
     for each in interfaces:

@@ -14,6 +14,7 @@ from gpucloud_aws.sandbox.hardware import strategies
 from gpucloud_aws.sandbox.instances import alive
 from gpucloud_aws.sandbox.query import Field, select
 from gpucloud_aws.sandbox.region import ACCOUNT, Region
+from gpucloud_aws.sandbox.review import review_tags
 from gpucloud_aws.sandbox.tags import tags_for
 from gpucloud_aws.sandbox.wire import AwsError, part
 
@@ -48,6 +49,7 @@ def create_placement_group(region: Region, parameters: Mapping[str, Any]) -> Doc
         raise AwsError("InvalidParameterCombination", text)
     if count is not None and not 1 <= count <= MOST_PARTITIONS:
         raise AwsError("InvalidParameterValue", f"Value ({count}) for parameter partitionCount is invalid.")
+    review_tags(parameters, "placement-group")
     id_ = region.new_id("pg")
     group = {
         "GroupId": id_,

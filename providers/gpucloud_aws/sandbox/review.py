@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from gpucloud.sandbox.addresses import are_the_world
@@ -76,7 +77,7 @@ def review_launch(parameters: Mapping[str, Any], root_device: str) -> None:
 
 @reviewer
 def review_storage(parameters: Mapping[str, Any], *kinds: str, encrypted: bool = True) -> None:
-    """Refuses volumes, snapshots and images without gpucloud's tags: nobody would ever find and delete them.
+    """Refuses volumes, snapshots and images that are not encrypted or not tagged.
 
     Args:
         parameters: those of the create call.
@@ -85,6 +86,17 @@ def review_storage(parameters: Mapping[str, Any], *kinds: str, encrypted: bool =
     """
     if not encrypted:
         raise refusal("the disk is not encrypted")
+    _check_tags(parameters, kinds)
+
+
+@reviewer
+def review_tags(parameters: Mapping[str, Any], *kinds: str) -> None:
+    """Refuses what carries no tags of gpucloud's: nobody would ever find and delete it.
+
+    Args:
+        parameters: those of the create call.
+        kinds: of the resources that it makes.
+    """
     _check_tags(parameters, kinds)
 
 
@@ -97,6 +109,21 @@ def _check_tags(parameters: Mapping[str, Any], kinds: Sequence[str]) -> None:
         missing = [tag for tag in TAGS if tag not in tagged.get(kind, ())]
         if missing:
             raise refusal(f"TagSpecifications for {kind} lack {', '.join(missing)}")
+
+
+@reviewer
+def review_fabric(groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses interfaces of EFA in groups whose members may not send each other everything.
+
+    Source: EC2 User Guide, "Get started with EFA and MPI", "Prepare an EFA-enabled security group".
+
+    Args:
+        groups: the security groups of these interfaces.
+    """
+    for group, way in product(groups, ("_ingress", "_egress")):
+        rules: Sequence[Mapping[str, Any]] = group[way]
+        if not any(rule["IpProtocol"] == "-1" and rule.get("_Group") == group["GroupId"] for rule in rules):
+            raise refusal(f"EFA in {group['GroupId']}, which allows no {way[1:]} of all traffic to itself")
 
 
 @reviewer

@@ -7,6 +7,8 @@ except where marked.
 from __future__ import annotations
 
 from gpucloud.sandbox.database import Document
+from gpucloud_azure.sandbox.quotas import family_of
+from gpucloud_azure.sandbox.stock import NO_PLACE, Failure
 from gpucloud_azure.sandbox.subscription import AVAILABILITY, MACHINE, Subscription, canonical, part, tail
 from gpucloud_azure.sandbox.wire import AzureError, Json
 
@@ -20,6 +22,8 @@ THREE_FAULT_DOMAINS = {
 Source: max_fault_domain_count.json of Azure/sap-automation.
 """
 MOST_UPDATE_DOMAINS = 20
+MOST_MACHINES = 200
+"""Of one set. Source: azure-docs, azure-subscription-service-limits.md."""
 _DEFAULTS = {"platformFaultDomainCount": 2, "platformUpdateDomainCount": 5}
 """UNVERIFIED for fault domains."""
 
@@ -68,17 +72,12 @@ def place(subscription: Subscription, machine_id: str, machine: Json) -> Json:
         machine: its body.
 
     Raises:
-        AzureError: the set is not there, elsewhere, of unmanaged disks, or named beside a zone.
+        AzureError: the set is not there, elsewhere, full or of unmanaged disks, or excludes such a machine.
     """
     id_ = part(machine, "properties", "availabilitySet").get("id")
     if id_ is None:
         return {}
-    if machine.get("zones"):
-        text = (
-            "Virtual Machine cannot be created because both Availability Zone and Availability Set were "
-            "specified. Deploying an Availability Set to an Availability Zone isn't supported."
-        )
-        raise AzureError("BadRequest", text)  # UNVERIFIED: code; words terraform-provider-azurerm#2246
+    _check_alone(machine)
     set_ = subscription.find(AVAILABILITY, id_)
     beside = set_ is not None and _group(set_["id"]) == _group(machine_id)
     if set_ is None or not beside or set_["location"] != machine["location"]:
@@ -91,10 +90,53 @@ def place(subscription: Subscription, machine_id: str, machine: Json) -> Json:
         )
         raise AzureError("BadRequest", text)
     theirs = [each["_domains"] for each in members_of(subscription, set_)]
+    if len(theirs) >= MOST_MACHINES:
+        text = f"The maximum number of VMs in an availability set is {MOST_MACHINES}."
+        raise AzureError("OperationNotAllowed", text, 409)  # UNVERIFIED: code and words
     return {
         name: _emptiest([each[name] for each in theirs], set_["properties"][f"{name}Count"])
         for name in ("platformFaultDomain", "platformUpdateDomain")
     }
+
+
+def _check_alone(machine: Json) -> None:
+    """Passes a machine of a set that asks for nothing that a set excludes.
+
+    Source: azure-compute-docs, error-codes-spot.md and capacity-reservation-overview.md.
+    """
+    properties = part(machine, "properties")
+    if properties.get("priority") == "Spot":
+        raise AzureError(
+            "AzureSpotVMNotSupportedInAvailabilitySet",
+            "Azure Spot Virtual Machine is not supported in Availability Set.",
+            409,  # UNVERIFIED: status
+        )
+    if properties.get("capacityReservation"):
+        text = "A virtual machine in an Availability Set cannot use a capacity reservation group."
+        raise AzureError("BadRequest", text)  # UNVERIFIED: code and words
+    if machine.get("zones"):
+        text = (
+            "Virtual Machine cannot be created because both Availability Zone and Availability Set were "
+            "specified. Deploying an Availability Set to an Availability Zone isn't supported."
+        )
+        raise AzureError("BadRequest", text)  # UNVERIFIED: code; words terraform-provider-azurerm#2246
+
+
+def pinned(subscription: Subscription, machine: Json, size: str) -> Failure | None:
+    """Why a set's hardware does not take a machine; ``None`` where it does, and outside a set.
+
+    The first machine of a set pins the cluster of hardware that all others must be on. Source: azure-docs,
+    allocation-failure.md ("Allocation scenarios that are pinned"). Which sizes share a cluster is not
+    documented: here those of one quota family do.
+    """
+    id_ = part(machine, "properties", "availabilitySet").get("id")
+    set_ = subscription.find(AVAILABILITY, id_) if id_ else None
+    placed = [
+        each
+        for each in (members_of(subscription, set_) if set_ else ())
+        if not each["_failed"] and each["_power"] != "deallocated"
+    ]
+    return NO_PLACE if any(family_of(each["_size"]) != family_of(size) for each in placed) else None
 
 
 def _group(id_: str) -> str:

@@ -48,6 +48,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
             driver=machine["_driver"],
             tags=machine.get("tags") or {},
             spot=machine["_purchase"] == "spot",
+            fabric=type_.rdma if _is_joined(machine) else None,
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
             users=_users(part(machine, "properties", "osProfile")),
@@ -55,6 +56,15 @@ def boot(subscription: Subscription, machine: Document) -> None:
             environ=subscription.world.box_environ,
         )
     )
+
+
+def _is_joined(machine: Document) -> bool:
+    """Whether a machine whose size has InfiniBand reaches others by it: in a set, on an image with drivers.
+
+    Only the HPC images bring NVIDIA's driver, and they bring those of InfiniBand too.
+    """
+    in_set = part(machine, "properties", "availabilitySet").get("id") or machine.get("_group")
+    return bool(in_set and machine["_driver"])
 
 
 def _root_of(subscription: Subscription, machine: Document) -> str:

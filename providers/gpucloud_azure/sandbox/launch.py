@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from gpucloud.sandbox.database import Document
 from gpucloud.sandbox.honoured import leaves
-from gpucloud_azure.sandbox import boxes, disks, instances, interfaces, nic_limits, order, quotas
+from gpucloud_azure.sandbox import (
+    availability,
+    boxes,
+    disks,
+    instances,
+    interfaces,
+    nic_limits,
+    order,
+    quotas,
+)
 from gpucloud_azure.sandbox.entra import TENANT
 from gpucloud_azure.sandbox.network import RESERVED_S
 from gpucloud_azure.sandbox.review import review_tags
@@ -35,7 +44,8 @@ _CHANGEABLE = (
 def put(subscription: Subscription, id_: str, body: Json) -> Document:
     """Makes a machine that does not exist."""
     asked = order.read_order(subscription, id_, body)
-    failure = placing(subscription, asked.model)
+    size = asked.model.type.name
+    failure = placing(subscription, asked.model) or availability.pinned(subscription, body, size)
     properties = part(body, "properties")
     storage = part(properties, "storageProfile")
     wanted_disks: list[Json] = storage.pop("dataDisks", None) or []

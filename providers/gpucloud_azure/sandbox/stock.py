@@ -8,6 +8,17 @@ Failure = tuple[str, str]
 """Azure's code and words."""
 
 
+def _failure(code: str, where: str) -> Failure:
+    text = (
+        f"Allocation failed. We do not have sufficient capacity for the requested VM size in this {where}. "
+        "Read more about improving likelihood of allocation success at http://aka.ms/allocation-guidance"
+    )
+    return code, text
+
+
+NO_PLACE = _failure("AllocationFailed", "region")
+
+
 def shortage(
     subscription: Subscription, *, location: str, zone: str, size: str, purchase: str
 ) -> Failure | None:
@@ -28,9 +39,4 @@ def shortage(
         (False, True): "OverconstrainedAllocationRequest",
         (True, True): "OverconstrainedZonalAllocationRequest",
     }[bool(zone), purchase == "spot"]
-    text = (
-        "Allocation failed. We do not have sufficient capacity for the requested VM size in this "
-        f"{'zone' if zone else 'region'}. Read more about improving likelihood of allocation success at "
-        "http://aka.ms/allocation-guidance"
-    )
-    return code, text
+    return _failure(code, "zone" if zone else "region")

@@ -13,6 +13,7 @@ import pkgutil
 import random
 import sys
 
+from . import together
 from .cuda import CLOCK_KHZ, MAJOR, MINOR, MULTIPROCESSORS, CudaError, Driver
 
 TYPE_CHECKING = False
@@ -184,8 +185,12 @@ def measure(driver: Driver, *, most: int = 1 << 62, size: int = SIZE, copy: int 
 
 
 def main() -> None:
-    """Prints the measurements, or why there are none."""
+    """Prints the measurements; with ``together RANK NODES ADDRESS PORT``, those of all nodes together."""
     found: dict[str, Any]
+    if sys.argv[1:2] == ["together"]:
+        rank, nodes, address, port = sys.argv[2:6]
+        json.dump(together.measure(int(rank), int(nodes), address, int(port)), sys.stdout)
+        return
     try:
         found = measure(Driver())
     except (OSError, CudaError) as error:

@@ -150,7 +150,7 @@ $(FOREIGN_CLIENTS): requirements/foreign.txt | $(PROJECT)
 	$(FOREIGN)/bin/python -m pip install --quiet --require-hashes -r requirements/foreign.txt
 	@touch $@
 
-$(RAY_HEAD): requirements/ray.txt pyproject.toml | $(PROJECT)
+$(RAY_HEAD): requirements/ray.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --require-hashes -r requirements/ray.txt
 	$(RAY)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .

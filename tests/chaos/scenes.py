@@ -12,7 +12,7 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
-JOINED_IN = {**REGION, "alibaba": "cn-shenzhen"}
+REGION_OF_RDMA = {**REGION, "alibaba": "cn-shenzhen"}
 """Where machines are sold that RDMA can join."""
 ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
 """Where boxes are moved to: another zone where machines have zones."""
@@ -74,6 +74,12 @@ class Scene:
 
 def _launch(*more: str) -> Callable[[str], Line]:
     return lambda cloud: (*LAUNCH, "--cloud", cloud, "--region", REGION[cloud], "--name", "x", *more)
+
+
+def _launch_fabric(cloud: str) -> Line:
+    """Two nodes that are joined by RDMA, where the cloud has such machines."""
+    asked = ("--gpu", "A100:8", "--rdma", "any", "--nodes", "2", "--allow-from", "198.51.100.7/32")
+    return ("launch", *asked, "--cloud", cloud, "--region", REGION_OF_RDMA[cloud], "--name", "x", "--yes")
 
 
 def _launched(home: Home, cloud: str) -> None:
@@ -188,16 +194,9 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
-def _joined(cloud: str) -> Line:
-    """Two nodes that stand together and are joined by RDMA."""
-    where = ("--cloud", cloud, "--region", JOINED_IN[cloud], "--name", "x")
-    gpu = ("--gpu", "A100:8,A100-80GB:8", "--rdma", "any", "--nodes", "2")
-    return ("launch", *gpu, "--allow-from", "198.51.100.7/32", "--yes", *where)
-
-
-OF_JOINING = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
+OF_FABRIC = OF_VOLUMES
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
@@ -205,7 +204,7 @@ SCENES = {
         Scene(name="launch", line=_launch(), buys=1),
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
-        Scene(name="launch-joined", line=_joined, buys=2, placed=True, kinds=OF_JOINING),
+        Scene(name="launch-fabric", line=_launch_fabric, buys=2, placed=True, kinds=OF_FABRIC),
         Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",

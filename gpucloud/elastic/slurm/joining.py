@@ -67,7 +67,7 @@ class Joining:
             ]
             for each in started:
                 each.result()
-        self._wait(slots)
+        self.wait(slots)
 
     def _texts(self) -> list[str]:
         """The texts of the files that are the same on every node, in the order of the script."""
@@ -93,7 +93,7 @@ class Joining:
                 "or name a copy of its own in GPUCLOUD_MUNGE_KEY",
             ) from error
 
-    def _wait(
+    def wait(
         self,
         slots: Sequence[str],
         clock: Callable[[], float] = time.monotonic,

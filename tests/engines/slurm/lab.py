@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,7 +129,7 @@ class Lab:
     def start_controller(self) -> None:
         """Starts slurmctld and waits until it answers."""
         self.start("slurmctld", "-D")
-        until(self._answers, "slurmctld")
+        until(self._is_up, "slurmctld")
 
     def stop(self, name: str, signum: int = signal.SIGTERM) -> None:
         """Ends a daemon."""
@@ -142,21 +142,26 @@ class Lab:
         for name in list(self.daemons):
             self.stop(name, signal.SIGKILL)
 
-    def _answers(self) -> bool:
+    def answers(self, *command: str) -> bool:
+        """Whether a command succeeds."""
+        done = subprocess.run(command, env=dict(self.variables), capture_output=True, check=False)
+        return done.returncode == 0
+
+    def _is_up(self) -> bool:
         assert self.daemons["slurmctld"].poll() is None, (self.folder / "slurmctld.out").read_text()
-        ping = subprocess.run(
-            ["scontrol", "ping"], env=dict(self.variables), capture_output=True, check=False
-        )
-        return b"is UP" in ping.stdout
+        return self.answers("scontrol", "show", "config")
 
 
 @contextmanager
-def laboratory(cluster: str = CLUSTER, more: str = "") -> Generator[Lab]:
+def laboratory(
+    cluster: str = CLUSTER, more: str = "", before: Callable[[Lab, int, int], None] | None = None
+) -> Generator[Lab]:
     """A cluster with nothing in it.
 
     Args:
         cluster: ``cluster.yaml``.
-        more: the end of slurm.conf.
+        more: the end of slurm.conf, with ``{folder}`` and ``{port}``.
+        before: is called before slurmctld starts, with that port and another one.
     """
     programs = unpack()
     folder = Path(mkdtemp(prefix="sl-"))  # short: sockets lie in boxes
@@ -188,13 +193,16 @@ def laboratory(cluster: str = CLUSTER, more: str = "") -> Generator[Lab]:
         assert lab.gpucloud("slurm", "init", str(home / "cluster.yaml")).code == 0
         values = {"host": socket.gethostname(), "port": _free_port(), "user": getpass.getuser()}
         text = BASE.format(folder=work, home=home, plugins=plugins(), **values)
-        (work / "slurm.conf").write_text(text + more)
+        port = _free_port()
+        (work / "slurm.conf").write_text(text + more.format(folder=work, port=port))
         (work / "gres.conf").write_text(f"Include {home}/slurm/gres.conf\n")
         (work / "job_submit.lua").symlink_to(home / "slurm/job_submit.lua")
         left.callback(lab.end)
         files = [f"--{name}-file={work}/munge/{name}" for name in ("key", "pid", "log", "seed")]
         lab.start("munged", "--foreground", "--force", f"--socket={work}/munge/socket", *files)
         until((work / "munge/socket").exists, "munged")
+        if before is not None:
+            before(lab, port, _free_port())
         lab.start_controller()
         yield lab
 

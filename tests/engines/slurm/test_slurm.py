@@ -30,7 +30,7 @@ def test_smoke_a_job_of_two_nodes_runs_with_ranks_and_gpus_and_its_box_ends(lab:
         "rank=0 node=lab-t4-1 gpu=0",
         "rank=1 node=lab-t4-2 gpu=0",
     ]
-    lab.settle()
+    until(lambda: lab.shell.sandbox.status()["billing"] == [], "the end of its box")
 
 
 def test_a_graph_of_jobs_runs_in_its_order_on_nodes_that_stay_up_between_them(lab: Lab) -> None:

@@ -19,8 +19,8 @@ from gpucloud.elastic.slurm.shapes import Shape, hostlist, ports
 INCLUDE, GRES, ENVIRONMENT, LOG = "gpucloud.conf", "gres.conf", "environment", "gpucloud.log"
 PROGRAMS = ("resume", "suspend", "fail", "sync")
 SUBMIT_FILTER = "job_submit.lua"
-FIRST_PORT = 26101
-"""Of slurmd, where all nodes are on this machine."""
+PORTS = range(20_000, 30_000)
+"""Of slurmd, where all nodes are on this machine: each cluster begins elsewhere, below the system's own."""
 WRITTEN = "Written by `gpucloud slurm init`, digest "
 """Begins the line of a file by which an edited one is recognized."""
 
@@ -172,7 +172,7 @@ def _settings(site: Site) -> list[str]:
 
 
 def _nodes(site: Site, cluster: Cluster, shapes: Sequence[Shape]) -> Iterable[str]:
-    numbers = ports(cluster, FIRST_PORT)
+    numbers = ports(cluster, PORTS[int(_digest(site.folder), 16) % len(PORTS)])
     for shape in shapes:
         first, last = numbers[shape.node_class]
         where = f" NodeAddr=127.0.0.1 NodeHostname={site.host} Port=[{first}-{last}]" if site.sandbox else ""

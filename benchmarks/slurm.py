@@ -59,7 +59,6 @@ def looked_after() -> Row:
             with client._session.operation() as context:  # pyright: ignore[reportPrivateUsage]
                 journalled(context)
             slurm = client.slurm(file)
-            slurm.sync()  # the first one writes down what each node is
             taken_s = seconds(slurm.sync)
             if any(slot.state is not SlotState.READY for slot in fleet.seen()):
                 raise RuntimeError("not all nodes are up")
@@ -100,8 +99,3 @@ def waited() -> Row:
 def main() -> list[Row]:
     """Every figure; the last needs Debian's packages of Slurm."""
     return [resumed(), looked_after(), waited()]
-
-
-def short() -> list[Row]:
-    """What takes a moment."""
-    return [looked_after()]

@@ -102,7 +102,7 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
-	$(COMPILE) pyproject.toml --extra sandbox --extra plot --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
@@ -150,7 +150,7 @@ $(FOREIGN_CLIENTS): requirements/foreign.txt | $(PROJECT)
 	$(FOREIGN)/bin/python -m pip install --quiet --require-hashes -r requirements/foreign.txt
 	@touch $@
 
-$(RAY_HEAD): requirements/ray.txt pyproject.toml | $(PROJECT)
+$(RAY_HEAD): requirements/ray.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --require-hashes -r requirements/ray.txt
 	$(RAY)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpucloud.api.launching import Buyer
 from gpucloud.boxes.provision import Deal, Wanted, environment_of, provision, refuse_impossible
+from gpucloud.clouds.cloud import Clouds
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.fleet import NO_LABELS, Buy, Join, Keeper, Reconciled
 from gpucloud.elastic.rules import Backoff, Slot
 from gpucloud.elastic.view import View
 from gpucloud.errors import GpucloudError
 from gpucloud.inventory.discovery import Survey, refuse_taken_name
-from gpucloud.runtime.tasks import Call
+from gpucloud.journal.leases import calling
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import Call, Tasks
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.session import Session
     from gpucloud.journal.records import Box, Run
-    from gpucloud.runtime.context import Context
     from gpucloud.spec.model import Spec
     from gpucloud_pricing import Market
 
@@ -65,7 +68,7 @@ class Fleet:
             boxes: the slots of each box, by rank.
             labels: as of :meth:`want`.
         """
-        with self._session.operation() as context:
+        with self._noting() as context:
             self._keeper.want(context, [tuple(box) for box in boxes], labels)
             return self._keeper.seen(context, [name for box in boxes for name in box])
 
@@ -97,7 +100,7 @@ class Fleet:
 
     def give_back(self, slots: Collection[str]) -> None:
         """Writes down that slots are not wanted any more, and returns at once: :meth:`look` deletes them."""
-        with self._session.operation() as context:
+        with self._noting() as context:
             self._keeper.give_back(context, slots)
 
     def renew(self, slots: Collection[str]) -> Reconciled:
@@ -127,7 +130,7 @@ class Fleet:
 
     def seen(self) -> tuple[Slot, ...]:
         """The slots that are wanted or still have a box, from the journal: no cloud is asked."""
-        with self._session.operation() as context:
+        with self._noting() as context:
             return self._keeper.seen(context)
 
     def reconcile(self, wanted: Mapping[str, datetime], *, as_of: datetime | None = None) -> Reconciled:
@@ -154,8 +157,22 @@ class Fleet:
 
     def view(self) -> View:
         """The slots with what was wanted of each, also of late, from the journal: no cloud is asked."""
-        with self._session.operation() as context:
+        with self._noting() as context:
             return self._keeper.view(context)
+
+    @contextmanager
+    def _noting(self) -> Generator[Context]:
+        """The context of a call that only reads and writes the journal: it knows no cloud."""
+        session = self._session
+        with calling() as call:
+            yield Context(
+                owner=session.owner,
+                journal=session.journal,
+                clouds=Clouds({}),
+                tasks=Tasks(),
+                clock=session.now,
+                call=call,
+            )
 
     @property
     def _keeper(self) -> Keeper:

@@ -11,11 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.kubernetes.groups import Member, fewer, given_up, members, more, named
+from gpucloud.elastic.kubernetes.groups import Member, fewer, given_up, members, more, named, provider_id
 from gpucloud.elastic.kubernetes.join import Joiner, Joining
+from gpucloud.elastic.kubernetes.node_objects import NodeObjects, gone
 from gpucloud.elastic.kubernetes.shapes import Shape, shape_of
 from gpucloud.elastic.rules import Do
 from gpucloud.errors import GpucloudError
+from gpucloud.journal.lifecycle import OVER
 from gpucloud.runtime.events import Noticed, Warned
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gpucloud.api.fleet import Fleet
     from gpucloud.api.session import Session
     from gpucloud.elastic.kubernetes.service import Certificates
+    from gpucloud.elastic.view import View
     from gpucloud.spec.model import Spec
 
 LONGEST_S = 5.0
@@ -41,6 +44,7 @@ class Kubernetes:
         self._client = client
         self._session = session
         self._fleet = replace(fleet, _join=Joiner(fleet.cluster, joining, token).join)
+        self._objects = NodeObjects.of_pod(session.profile.variables)
         self._changing = threading.Lock()
         self._due = threading.Event()
         self._ended = False
@@ -74,8 +78,7 @@ class Kubernetes:
 
     def members(self) -> Mapping[str, Sequence[Member]]:
         """The nodes of each group, from the journal."""
-        view, now = self._fleet.view(), self._session.now()
-        return {name: members(self.cluster, name, view, now) for name in self.cluster.classes}
+        return self._members(self._fleet.view())
 
     def shape(self, node_class: str) -> Shape:
         """The least that a node of a group has, and its price.
@@ -102,8 +105,8 @@ class Kubernetes:
             SizeError: it would be larger than its ``max``.
         """
         with self._changing:
-            found, view = self.members()[node_class], self._fleet.view()
-            slots = more(self.cluster, node_class, view, found, delta)
+            view = self._fleet.view()
+            slots = more(self.cluster, node_class, view, self._members(view)[node_class], delta)
             self._fleet.want(slots)
         self._begin(slots)
 
@@ -131,6 +134,10 @@ class Kubernetes:
         """Looks after all nodes soon."""
         self._due.set()
 
+    def _members(self, view: View) -> dict[str, list[Member]]:
+        now = self._session.now()
+        return {name: members(self.cluster, name, view, now) for name in self.cluster.classes}
+
     # --- what happens after the answers
 
     def look(self) -> None:
@@ -148,6 +155,19 @@ class Kubernetes:
             self._session.on_event(Noticed("k8s", f"{name} is given up ({reason})"))
         if over:
             self._due.set()
+        if self._objects is not None:
+            self._delete_node_objects(self._objects)
+
+    def _delete_node_objects(self, objects: NodeObjects) -> None:
+        """Deletes the Node objects of machines that are gone."""
+        listed = objects.provider_ids(self.cluster.name)
+        living = {each.id for found in self.members().values() for each in found}
+        if not listed.keys() or set(listed.values()) <= living:
+            return
+        boxes = self._session.journal.boxes(owner=self._session.owner, over=True)
+        ended = {provider_id(box) or "" for box in boxes if box.state in OVER}
+        for name in gone(listed, living, ended):
+            objects.delete(name)
 
     def _look_again(self) -> None:
         """A look after each refresh, one at a time."""

@@ -21,7 +21,9 @@ from ray._raylet import GcsClient
 from ray.autoscaler.node_launch_exception import NodeLaunchException
 
 from gpucloud.api.client import Client
+from gpucloud.api.ray_init import class_resources
 from gpucloud.api.ray_nodes import LaunchRefusedError, RayNodes
+from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.cluster_file import load_cluster
 from gpucloud.elastic.ray.nodes import HEAD_TAGS, RESOURCES, head_id, matches
 from gpucloud.elastic.ray.starting import Head
@@ -41,14 +43,21 @@ class NodeProvider(ray.autoscaler.node_provider.NodeProvider):
 
     def __init__(self, provider_config: dict[str, Any], cluster_name: str) -> None:
         super().__init__(provider_config, cluster_name)
-        client = Client.sandbox() if provider_config.get("sandbox") else Client()
-        client.command = "ray"
-        cluster = load_cluster(Path(provider_config["cluster_file"]))
+        client, cluster = _opened(provider_config)
         self._head_id = head_id(cluster.name)
         on_head = os.environ.get(CLOUD_ID) == self._head_id
         self._nodes = RayNodes(client, cluster, _head(provider_config["head"]) if on_head else None)
         if on_head:
             self._nodes.keep()
+
+    @staticmethod
+    def fillout_available_node_types_resources(cluster_config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration of a cluster, with what a node of each class has where it is not said."""
+        client, cluster = _opened(cluster_config["provider"])
+        types: dict[str, dict[str, Any]] = cluster_config["available_node_types"]
+        for name, resources in class_resources(client, cluster).items():
+            types[name].setdefault("resources", resources)
+        return cluster_config
 
     # --- looking
 
@@ -126,6 +135,13 @@ class NodeProvider(ray.autoscaler.node_provider.NodeProvider):
     def terminate_nodes(self, node_ids: Sequence[str]) -> None:
         """Gives nodes back, as :meth:`terminate_node`. The head is a machine of its owner, and stays."""
         self._nodes.end(node_ids)
+
+
+def _opened(provider_config: Mapping[str, Any]) -> tuple[Client, Cluster]:
+    """The owner's boxes and the classes that a configuration names."""
+    client = Client.sandbox() if provider_config.get("sandbox") else Client()
+    client.command = "ray"
+    return client, load_cluster(Path(provider_config["cluster_file"]))
 
 
 def _head(address: str) -> Head:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.cluster_file import load_cluster
 from gpucloud.elastic.ray.configuration import Configuration, configuration, head_command, resources_of
 from gpucloud.elastic.ray.starting import head_address, port_options
@@ -50,20 +51,32 @@ def ray_init(client: Client, file: Path, *, head: str | None, sandbox: bool) -> 
     """
     cluster = load_cluster(file)
     address = head_address(head or _own_address())
-    resources: dict[str, dict[str, float]] = {}
-    for name, each in cluster.classes.items():
+    for each in cluster.classes.values():
         port_options(each.spec.ports)
-        try:
-            resources[name] = resources_of(client.offers(each.spec).offers)
-        except GpucloudError as error:
-            error.message = f"class {name}: {error.message}"
-            raise
+    resources = class_resources(client, cluster)
     found = configuration(cluster, resources, file=str(file.absolute()), head=address, sandbox=sandbox)
     return RayInit(
         configuration=found,
         head_command=head_command(cluster, address, "ray.yaml"),
         closed=tuple(name for name, each in cluster.classes.items() if not each.spec.ports),
     )
+
+
+def class_resources(client: Client, cluster: Cluster) -> dict[str, dict[str, float]]:
+    """What a node of each class has at least, in Ray's words, from the market.
+
+    Raises:
+        NoOfferError: nothing matches a class.
+        PriceError: what matches a class costs more than its limit.
+    """
+    resources: dict[str, dict[str, float]] = {}
+    for name, each in cluster.classes.items():
+        try:
+            resources[name] = resources_of(client.offers(each.spec).offers)
+        except GpucloudError as error:
+            error.message = f"class {name}: {error.message}"
+            raise
+    return resources
 
 
 def _own_address() -> str:

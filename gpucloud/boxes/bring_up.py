@@ -60,7 +60,7 @@ def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
             keys=keys,
             node=number,
             proxy_command=proxy_command,
-            has_environment=bool(box.wanted.spec.get("env") or _fabric_of(box)),
+            has_environment=bool(box.wanted.spec.get("env") or _fabric_of(box) or box.recovered),
         )
         for number, node in enumerate(box.nodes)
         if node.public_ip

@@ -178,23 +178,33 @@ def addresses(order: Order, ec2: EC2Client, record: Record, tags: Sequence[TagTy
         tags: the tags of each, but for its name.
     """
     names = [f"{order.name}-{order.key[-8:]}-{number}" for number in range(order.nodes)]
-    by_name: Any = [{"Name": "tag:Name", "Values": names}]
-    found: dict[str, str] = {}
-    with reading("DescribeAddresses"):
-        for each in ec2.describe_addresses(Filters=by_name)["Addresses"]:
-            name = next(tag["Value"] for tag in each["Tags"] if tag["Key"] == "Name")
-            found.setdefault(name, each["AllocationId"])
+    found = {name: allocation for allocation, name in _allocated(names, ec2).items()}
     for name in names:
-        allocation = found.get(name)
-        if allocation is None:
+        if name not in found:
             record.making(ResourceKind.ADDRESS, name)
-            own: Any = [*(tag for tag in tags if tag["Key"] != "Name"), {"Key": "Name", "Value": name}]
-            made = ec2.allocate_address(
-                Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": own}]
-            )
-            with reading("AllocateAddress"):
-                allocation = made["AllocationId"]
-        record.made(_ref(order, ResourceKind.ADDRESS, allocation))
+            found[name] = _allocate(name, ec2, tags)
+        record.made(_ref(order, ResourceKind.ADDRESS, found[name]))
+    for allocation in _allocated(names, ec2):
+        if allocation not in found.values():  # a call was delivered twice
+            ec2.release_address(AllocationId=allocation)
+
+
+def _allocate(name: str, ec2: EC2Client, tags: Sequence[TagTypeDef]) -> str:
+    own: Any = [*(tag for tag in tags if tag.get("Key") != "Name"), {"Key": "Name", "Value": name}]
+    made = ec2.allocate_address(Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": own}])
+    with reading("AllocateAddress"):
+        return made["AllocationId"]
+
+
+def _allocated(names: Sequence[str], ec2: EC2Client) -> dict[str, str]:
+    """The names of the addresses that have one of these, by their allocations."""
+    by_name: Any = [{"Name": "tag:Name", "Values": names}]
+    answer = ec2.describe_addresses(Filters=by_name)
+    with reading("DescribeAddresses"):
+        return {
+            each["AllocationId"]: next(tag["Value"] for tag in each["Tags"] if tag["Key"] == "Name")
+            for each in answer["Addresses"]
+        }
 
 
 def give_address(machine: str, allocation: str, ec2: EC2Client) -> None:

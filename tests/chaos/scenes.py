@@ -12,7 +12,7 @@ WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
 LAUNCH = ("launch", *WANTED, "--yes")
 REGION = {"aws": "us-east-1", "azure": "eastus", "alibaba": "us-east-1"}
 """Where things are bought: prices of more regions are asked for in the same way."""
-JOINED_IN = {**REGION, "alibaba": "cn-shenzhen"}
+REGION_OF_RDMA = {**REGION, "alibaba": "cn-shenzhen"}
 """Where machines are sold that RDMA can join."""
 ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
 """Where boxes are moved to: another zone where machines have zones."""
@@ -76,6 +76,12 @@ def _launch(*more: str) -> Callable[[str], Line]:
     return lambda cloud: (*LAUNCH, "--cloud", cloud, "--region", REGION[cloud], "--name", "x", *more)
 
 
+def _launch_fabric(cloud: str) -> Line:
+    """Two nodes that are joined by RDMA, where the cloud has such machines."""
+    asked = ("--gpu", "A100:8", "--rdma", "any", "--nodes", "2", "--allow-from", "198.51.100.7/32")
+    return ("launch", *asked, "--cloud", cloud, "--region", REGION_OF_RDMA[cloud], "--name", "x", "--yes")
+
+
 def _launched(home: Home, cloud: str) -> None:
     """A box is there."""
     done = home.run(*_launch("--run-id", "r")(cloud))
@@ -122,6 +128,17 @@ def _forgotten(home: Home, cloud: str) -> None:
     _launched(home, cloud)
     for file in home.state.glob("journal.db*"):
         file.unlink()
+
+
+def _engine(verb: str) -> Callable[[str], Line]:
+    """What an engine does with the slots of its cluster."""
+    return lambda cloud: ("engine", verb, cloud)
+
+
+def _up(home: Home, cloud: str) -> None:
+    """Two slots are up; one of them is wanted no longer, as the next look hears."""
+    done = home.run(*_engine("up")(cloud))
+    assert done.code == 0, done.err
 
 
 def _create(cloud: str) -> Line:
@@ -188,24 +205,18 @@ def _capped(most_usd: Mapping[str, str], *more: str) -> Callable[[str], Line]:
     return lambda cloud: (*_launch(*more)(cloud), "--max-price", most_usd[cloud])
 
 
-def _joined(cloud: str) -> Line:
-    """Two nodes that stand together and are joined by RDMA."""
-    where = ("--cloud", cloud, "--region", JOINED_IN[cloud], "--name", "x")
-    gpu = ("--gpu", "A100:8,A100-80GB:8", "--rdma", "any", "--nodes", "2")
-    return ("launch", *gpu, "--allow-from", "198.51.100.7/32", "--yes", *where)
-
-
-OF_JOINING = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 16)), "K1", "K5", "K6", "K9"})
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
+OF_FABRIC = OF_VOLUMES
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
+OF_ENGINES = frozenset({"H2", "D6", "D7", "F2", "F4", "F6", "F8", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
     for scene in (
         Scene(name="launch", line=_launch(), buys=1),
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
-        Scene(name="launch-joined", line=_joined, buys=2, placed=True, kinds=OF_JOINING),
+        Scene(name="launch-fabric", line=_launch_fabric, buys=2, placed=True, kinds=OF_FABRIC),
         Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",
@@ -257,6 +268,8 @@ SCENES = {
         Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
         Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
         Scene(name="tend-sick", before=_sick, line=_always("tend"), kinds=OF_EXTEND),
+        Scene(name="engine-up", line=_engine("up"), buys=2, kinds=OF_ENGINES),
+        Scene(name="engine-look", before=_up, line=_engine("look"), kept=1, kinds=OF_ENGINES),
         Scene(name="volume-create", line=_create, buys=1, made="disk", kinds=OF_VOLUMES),
         Scene(
             name="volume-delete",

@@ -51,9 +51,13 @@ import gpucloud.runs.run
 import gpucloud.runs.tend
 import gpucloud.ssh.data
 import gpucloud_azure.create
+from gpucloud import Cluster, GpucloudError, NodeClass, OwedError, SlotState, Spec
 from gpucloud.boxes.bring_up import NotReadyError
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
+from gpucloud.cli.app import Switches
+from gpucloud.cli.context import App
+from gpucloud.cli.output import Output
 from gpucloud.journal.facts import Measured
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
@@ -71,9 +75,10 @@ from tests.builders import Clock
 from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.chaos.plights import COMMITTED_AFTER_SWAP
-from tests.chaos.scenes import FAILS
+from tests.chaos.scenes import FAILS, REGION
 from tests.memory import MemoryProvider
 
+COMMAND: Any = gpucloud.cli.app._run
 LASTING = frozenset({"cut-off", "full"})
 """What does not end once it has begun."""
 MARKET = gpucloud.market.catalog.shipped_market()
@@ -160,8 +165,29 @@ def main() -> None:
         _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
+    gpucloud.cli.app._run = command_or_engine
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gpucloud.cli.app.main()
+
+
+def command_or_engine(line: list[str], switches: Switches) -> int:
+    """A command; or what an engine does with its slots: ``engine up CLOUD``, ``engine look CLOUD``."""
+    if line[0] != "engine":
+        code: int = COMMAND(line, switches)
+        return code
+    spec = Spec(gpu="T4", clouds=line[2], regions=REGION[line[2]], allow_from="198.51.100.7/32")
+    lab = Cluster(name="lab", classes={"t4": NodeClass(spec=spec, max=2)})
+    app = App(output=Output(), environment=os.environ, command=line[0], sandbox=switches.sandbox)
+    with app.working() as (client, _):
+        fleet = client.fleet(lab)
+        wanted = lab.slots("t4")
+        done = fleet.up(wanted) if line[1] == "up" else fleet.reconcile({wanted[0]: datetime.now(UTC)})
+    for trouble in sorted(done.troubles, key=lambda each: not isinstance(each, OwedError)):
+        raise trouble
+    for slot in done.slots:
+        if slot.state is not SlotState.READY:
+            raise GpucloudError(f"{slot.name} is {slot.state}: {slot.reason}")
+    return 0
 
 
 def measured(context: Context, box: Box, keys: Path) -> Measured:

@@ -50,11 +50,14 @@ def test_nodes_without_rdma_are_tested_over_tcp(cli: Shell) -> None:
     assert "2 nodes add up at 1.2 GB/s: NCCL INFO NET/Socket" in launched.err
 
 
-def test_what_a_lost_journal_and_a_dead_launch_leave_is_found_by_tags(cli: Shell) -> None:
+def test_nodes_whose_journal_is_lost_are_restored_with_their_settings_or_swept(cli: Shell) -> None:
     launched = cli(*PAIR, "--name", "pair", "--yes")
     assert launched.code == 0, launched.err
-    for file in (cli.home / "state-sandbox").glob("journal*"):
-        file.unlink()
+    lose_journal(cli)
+    assert cli("recover").code == 0
+    told = cli("exec", "pair", "--all-nodes", "--", "sh", "-c", "echo $FI_PROVIDER")
+    assert sorted(told.out.splitlines()) == ["0: efa", "1: efa"], told.err
+    lose_journal(cli)
     swept = cli("sweep", "--older-than", "0s", "--yes", "--json")
     kinds = [each["kind"] for each in swept.json["found"]]
     assert {kind: kinds.count(kind) for kind in ("address", "instance", "placement-group")} == {
@@ -63,3 +66,8 @@ def test_what_a_lost_journal_and_a_dead_launch_leave_is_found_by_tags(cli: Shell
         "placement-group": 1,
     }
     assert cli.sandbox.status()["billing"] == []
+
+
+def lose_journal(cli: Shell) -> None:
+    for file in (cli.home / "state-sandbox").glob("journal*"):
+        file.unlink()

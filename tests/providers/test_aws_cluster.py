@@ -188,6 +188,16 @@ def test_the_addresses_of_an_earlier_try_are_found_again(aws: AwsProvider) -> No
     assert not set(addresses) & set(made(other, "eipalloc-")), "those of another attempt are being deleted"
 
 
+def test_the_second_address_of_a_call_that_was_delivered_twice_is_released(
+    aws: AwsProvider, sandbox: SandboxClient
+) -> None:
+    sandbox.fault(effect="repeat", cloud="aws", action="AllocateAddress", times=1)
+    record = Remembered()
+    aws.prepare(order(**PAIR), record)
+    kept = {each["AllocationId"] for each in ec2(REGION).describe_addresses()["Addresses"]}
+    assert kept == set(made(record, "eipalloc-"))
+
+
 def test_everything_of_a_cluster_is_found_by_its_tags_and_deleted_in_the_declared_order(
     aws: AwsProvider, sandbox: SandboxClient
 ) -> None:

@@ -83,7 +83,7 @@ def manifests(filling: Filling, parts: Collection[ManifestPart]) -> str:
 
 def images() -> dict[str, str]:
     """The image of each program, with its tag."""
-    text = files(__package__).joinpath("images.toml").read_text(encoding="utf-8")
+    text = files("gpucloud.elastic.kubernetes").joinpath("images.toml").read_text(encoding="utf-8")
     return {name: row["image"] for name, row in tomllib.loads(text).items()}
 
 
@@ -135,8 +135,8 @@ def _of_autoscaler(filling: Filling) -> dict[str, Any]:
 
 
 def _filled(part: ManifestPart, **values: Any) -> str:
-    text = files(__package__).joinpath("templates", f"{part}.yaml").read_text(encoding="utf-8")
-    return Template(text).substitute(values)
+    file = files("gpucloud.elastic.kubernetes").joinpath("templates", f"{part}.yaml")
+    return Template(file.read_text(encoding="utf-8")).substitute(values)
 
 
 def _block(text: str) -> str:

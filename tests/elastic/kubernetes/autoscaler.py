@@ -49,10 +49,12 @@ CREATING, RUNNING, DELETING = (
 class Calls:
     """The calls of the contract, each by its name: ``calls.NodeGroupNodes(id="t4")``.
 
-    ``slowest`` keeps the longest time of each, in seconds.
+    ``slowest`` keeps the longest time of each, in seconds. A ``patient`` one waits for a server that is being
+    started again.
     """
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, channel: grpc.Channel, *, patient: bool = False) -> None:
+        self._patient = patient
         self.slowest: dict[str, float] = {}
         self._channel = channel
         self._contract = wire.DESCRIPTOR.services_by_name["CloudProvider"]
@@ -75,7 +77,9 @@ class Calls:
             request_serializer=messages[call.input_type.name].SerializeToString,
             response_deserializer=messages[call.output_type.name].FromString,
         )
-        return send.future(messages[call.input_type.name](**fields), timeout=TIMEOUT_S, wait_for_ready=True)
+        return send.future(
+            messages[call.input_type.name](**fields), timeout=TIMEOUT_S, wait_for_ready=self._patient
+        )
 
 
 @contextmanager
@@ -87,7 +91,7 @@ def connected(address: str, certificates: Path, name: str = "client") -> Generat
         (certificates / f"{name}.crt").read_bytes(),
     )
     with grpc.secure_channel(address, credentials) as channel:
-        yield Calls(channel)
+        yield Calls(channel, patient=name == "client")
 
 
 @dataclass

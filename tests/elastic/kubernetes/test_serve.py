@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tests.elastic.kubernetes.autoscaler import (
     connected,
     serving,
 )
+from tests.pages import ROOT
 from tests.shell import Shell, cli, endpoint
 from tests.waiting import until
 
@@ -208,6 +211,33 @@ def test_a_server_that_is_killed_knows_everything_when_it_is_started_again(
         loop.wanted["t4"] = 0
         until(lambda: loop.settled() and cli.sandbox.status()["billing"] == [], "nothing")
         assert most_at_once(cli.sandbox.ledger()) == 2
+
+
+def test_the_commands_of_the_page_do_what_it_says(cli: Shell, certificates: Path) -> None:
+    """With the page's own cluster, in a folder with the files that they name."""
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    [cluster], [commands] = (
+        re.findall(r"```yaml\n(.*?)```", page, re.S),
+        re.findall(r"```sh\n(.*?)```", page, re.S),
+    )
+    (cli.home / "cluster.yaml").write_text(cluster)
+    (cli.home / "node-token").write_text(TOKEN)
+    for name, file in (("tls.crt", "server.crt"), ("tls.key", "server.key"), ("ca.crt", "ca.crt")):
+        (cli.home / name).write_bytes((certificates / file).read_bytes())
+    lines = [shlex.split(line.partition("|")[0])[1:] for line in commands.splitlines()]
+    assert [line[:2] for line in lines] == [["k8s", "manifests"], ["k8s", "serve"], ["runs", "list"]]
+    printed = cli(*lines[0])
+    assert (printed.code, "kind: Deployment" in printed.out) == (0, True), printed.err
+    serve = cli.start(*lines[1], "--listen", "127.0.0.1:0", "--json")
+    assert serve.stdout is not None
+    with connected(json.loads(serve.stdout.readline())["address"], certificates) as calls:
+        assert [group.id for group in calls.NodeGroups().nodeGroups] == ["t4", "a100"]
+        calls.NodeGroupIncreaseSize(id="t4", delta=1)
+        assert "(1 node of cluster lab)" in cli(*lines[2]).out
+        calls.NodeGroupDecreaseTargetSize(id="t4", delta=-1)
+    serve.terminate()
+    serve.communicate(timeout=60)
+    assert serve.wait() == 143
 
 
 def test_it_does_not_listen_without_certificates_or_where_somebody_else_does(

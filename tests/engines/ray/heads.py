@@ -77,6 +77,10 @@ import json, sys, yaml
 from ray.autoscaler._private.providers import _get_node_provider
 config = yaml.safe_load(open(sys.argv[1]))
 provider = _get_node_provider(config["provider"], config["cluster_name"])
+said = {name: each.pop("resources") for name, each in config["available_node_types"].items()}
+provider.fillout_available_node_types_resources(config)
+for name in said.keys() - {config["head_node_type"]}:
+    assert config["available_node_types"][name]["resources"] == said[name]
 print(json.dumps({node: provider.node_tags(node) for node in provider.non_terminated_nodes({})}))
 """
 

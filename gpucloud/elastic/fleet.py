@@ -199,7 +199,7 @@ class Keeper:
             if wish is None or slot is None or slot.gang != group or slot.state not in DUE:
                 continue
             taken = context.take_run(wish)
-            if taken is not None and taken.number == wish.number + 1:
+            if taken is not None and taken.epoch == wish.epoch + 1:  # nobody has worked on it since
                 alike[slot.node_class, len(group)][group] = taken
             elif taken is not None:
                 context.journal.release(taken)

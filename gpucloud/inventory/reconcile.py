@@ -375,9 +375,10 @@ def write_answers(
     reading.wait_for_searches(context, timeout_s)
     troubles: list[GpucloudError] = []
     seen: list[tuple[Box, Seen]] = []
+    time_of = cache(partial(_cloud_time, context))
     for box in reading.boxes:
         with isolated(troubles, f"{box.name}: {box.cloud}"):
-            news = _seen(context, box, reading.nodes_of(context, box, timeout_s))
+            news = _seen(context, box, reading.nodes_of(context, box, timeout_s), time_of)
             if _is_news(box, news, context.clock()):
                 seen.append((box, news))
     for first in range(0, len(seen), AT_ONCE):
@@ -385,10 +386,12 @@ def write_answers(
     return troubles
 
 
-def _seen(context: Context, box: Box, resources: Sequence[Resource | None]) -> Seen:
-    """What the state of a box's machines means for the box."""
+def _seen(
+    context: Context, box: Box, resources: Sequence[Resource | None], time_of: Callable[[str], datetime]
+) -> Seen:
+    """What the state of a box's machines means for the box; ``time_of`` is the time by a cloud's clock."""
     in_doubt = any(_is_in_doubt(*each) for each in zip(box.nodes, resources, strict=True))
-    now = _cloud_time(context, box) if in_doubt else context.clock()
+    now = time_of(box.cloud) if in_doubt else context.clock()
     nodes = tuple(_node(context, box, *each, now) for each in zip(box.nodes, resources, strict=True))
     ended_by: EndedBy | None = None
     state: BoxState | None = None
@@ -489,10 +492,10 @@ def _why_stopped_ended(context: Context, box: Box) -> EndedBy:
     return EndedBy.TTL if past_end else EndedBy.ITSELF
 
 
-def _cloud_time(context: Context, box: Box) -> datetime:
-    """The time by the cloud of a box, which ends it; by our own clock if the cloud does not report one."""
+def _cloud_time(context: Context, cloud: str) -> datetime:
+    """The time by a cloud, which ends boxes; by our own clock if the cloud does not report one."""
     try:
-        theirs = context.tasks.run(context.clouds.usable(box.cloud).server_time, CALL_TIMEOUT_S)
+        theirs = context.tasks.run(context.clouds.usable(cloud).server_time, CALL_TIMEOUT_S)
     except GpucloudError:
         return context.clock()
     return theirs or context.clock()

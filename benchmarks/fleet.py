@@ -14,9 +14,8 @@ from benchmarks.table import Row
 from gpucloud import Client, Cluster, NodeClass, Profile, Slot, SlotState, Spec
 from gpucloud.elastic.rules import reconcile
 from gpucloud.journal.events import StateChanged
-from gpucloud.journal.facts import Facts, Node, Place, Price, Wanted
+from gpucloud.journal.facts import Facts, Place, Price, Wanted
 from gpucloud.journal.lifecycle import BoxState, new_id
-from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 
 SLOTS = 1000
@@ -65,7 +64,7 @@ def lab() -> Cluster:
 
 
 def journalled(context: Context) -> None:
-    """Writes down that every wish has a box that is up, and was seen just now."""
+    """Writes down that every wish has a box that is up; no machine of it, which a cloud would not know."""
     journal = context.journal
     for number, wish in enumerate(journal.runs(owner=context.owner)):
         run = context.take_run(wish)
@@ -82,7 +81,6 @@ def journalled(context: Context) -> None:
         )
         up = Facts(
             place=Place(cloud="aws", account="123456789012", region="us-east-1", zone="use1-az1"),
-            nodes=(Node(instance_id=f"i-{number:017x}", state=State.RUNNING, public_ip="198.51.100.1"),),
             price=Price(amount=Decimal("0.526"), currency="USD"),
         )
         for state, facts in (
@@ -97,7 +95,10 @@ def journalled(context: Context) -> None:
 
 
 def looked_after() -> Row:
-    """A whole look at a cluster whose boxes are all up, by the journal; the clouds were asked just before."""
+    """A whole look at a cluster whose boxes are all up, by the journal: no cloud is asked.
+
+    What comes on top is one search in each region for its machines, and reading the answer.
+    """
     with sandbox() as (_, environment), client_of(environment) as client:
         fleet = client.fleet(lab())
         names = fleet.cluster.slots("t4")

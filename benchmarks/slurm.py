@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +10,12 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.fleet import SLOTS, client_of, journalled, seconds
 from benchmarks.launch import sandbox
+from benchmarks.startup import GPUCLOUD, run
 from benchmarks.table import Row
 from gpucloud import SlotState
 
 RESUMED, RESUME_BUDGET_S = 100, 1.0
+RESUMES = 3
 SYNC_BUDGET_S = 1.0
 LOOK_S = 30.0
 """How often slurmctld looks whether the nodes of a job are up."""
@@ -32,23 +32,27 @@ esac
 
 
 def resumed() -> Row:
-    """How long slurmctld waits for its ResumeProgram. Nothing is in stock: what goes on buys nothing."""
+    """How long slurmctld waits for its ResumeProgram: the best of some runs, each in a sandbox of its own."""
+    taken_s = min(_resumed_s() for _ in range(RESUMES))
+    return Row(f"slurm resume of {RESUMED} nodes returns", RESUME_BUDGET_S, taken_s, 1)
+
+
+def _resumed_s() -> float:
+    """The seconds of one ``resume``. Nothing is in stock: what goes on buys nothing."""
     with sandbox() as (endpoint, environment), TemporaryDirectory() as folder:
         file = Path(folder, "cluster.yaml")
         file.write_text(CLUSTER.format(most=RESUMED))
         endpoint.client.stock(count=0)
-        command = [sys.executable, "-m", "gpucloud", "--sandbox", "slurm", "resume", "--cluster", str(file)]
-        began = time.perf_counter()
-        subprocess.run([*command, f"lab-t4-[1-{RESUMED}]"], env=environment, check=True, capture_output=True)
-        taken_s = time.perf_counter() - began
+        command = (GPUCLOUD, "--sandbox", "slurm", "resume", "--cluster", str(file))
+        taken = run((*command, f"lab-t4-[1-{RESUMED}]"), environment)
         with client_of(environment) as client:
             if len(client.fleet(file).seen()) != RESUMED:
                 raise RuntimeError("not all nodes are wanted")
-    return Row(f"slurm resume of {RESUMED} nodes returns", RESUME_BUDGET_S, taken_s, 1)
+    return taken.seconds
 
 
 def looked_after() -> Row:
-    """The CPU seconds of a look at nodes that are all up; of Slurm there are the answers."""
+    """The CPU seconds of a look at nodes that are all up, without the clouds' answers; Slurm's are there."""
     with sandbox() as (_, given), TemporaryDirectory() as folder:
         environment = _with_slurm(given, Path(folder))
         file = Path(folder, "cluster.yaml")
@@ -59,7 +63,6 @@ def looked_after() -> Row:
             with client._session.operation() as context:  # pyright: ignore[reportPrivateUsage]
                 journalled(context)
             slurm = client.slurm(file)
-            slurm.sync()  # the first one writes down what each node is
             taken_s = seconds(slurm.sync)
             if any(slot.state is not SlotState.READY for slot in fleet.seen()):
                 raise RuntimeError("not all nodes are up")
@@ -100,8 +103,3 @@ def waited() -> Row:
 def main() -> list[Row]:
     """Every figure; the last needs Debian's packages of Slurm."""
     return [resumed(), looked_after(), waited()]
-
-
-def short() -> list[Row]:
-    """What takes a moment."""
-    return [looked_after()]

@@ -8,23 +8,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gpucloud.api.launching import Buyer
-from gpucloud.boxes.provision import Deal, Wanted, environment_of, provision, refuse_impossible
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.fleet import NO_LABELS, Buy, Join, Keeper, Reconciled
-from gpucloud.elastic.rules import Backoff, Slot
-from gpucloud.elastic.view import View
-from gpucloud.errors import GpucloudError
-from gpucloud.inventory.discovery import Survey, refuse_taken_name
+from gpucloud.elastic.wishes import NO_LABELS, Wishes
 from gpucloud.journal.leases import calling
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Call, Tasks
+from gpucloud.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.session import Session
+    from gpucloud.boxes.provision import Deal, Wanted
+    from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
+    from gpucloud.elastic.rules import Backoff, Slot
+    from gpucloud.elastic.view import View
+    from gpucloud.errors import GpucloudError
+    from gpucloud.inventory.discovery import Survey
     from gpucloud.journal.records import Box, Run
+    from gpucloud.runtime.tasks import Call
     from gpucloud.spec.model import Spec
     from gpucloud_pricing import Market
 
@@ -69,8 +70,8 @@ class Fleet:
             labels: as of :meth:`want`.
         """
         with self._noting() as context:
-            self._keeper.want(context, [tuple(box) for box in boxes], labels)
-            return self._keeper.seen(context, [name for box in boxes for name in box])
+            self._wishes.want(context, [tuple(box) for box in boxes], labels)
+            return self._wishes.seen(context, [name for box in boxes for name in box])
 
     def up(self, slots: Sequence[str], *, gang: bool = False) -> Reconciled:
         """Launches slots, several at a time; those that are up stay. Arguments and errors: :meth:`want`.
@@ -101,7 +102,7 @@ class Fleet:
     def give_back(self, slots: Collection[str]) -> None:
         """Writes down that slots are not wanted any more, and returns at once: :meth:`look` deletes them."""
         with self._noting() as context:
-            self._keeper.give_back(context, slots)
+            self._wishes.give_back(context, slots)
 
     def renew(self, slots: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now, several at a time."""
@@ -116,7 +117,7 @@ class Fleet:
         """Until when nothing is launched of the classes whose last launch failed, and why."""
         with self._session.operation() as context:
             now = context.clock()
-            backoffs = self._keeper.view(context).backoffs
+            backoffs = self._wishes.view(context).backoffs
             return {name: backoff for name, backoff in backoffs.items() if now < backoff.until}
 
     def rejoin(self, slots: Collection[str]) -> Sequence[GpucloudError]:
@@ -131,7 +132,7 @@ class Fleet:
     def seen(self) -> tuple[Slot, ...]:
         """The slots that are wanted or still have a box, from the journal: no cloud is asked."""
         with self._noting() as context:
-            return self._keeper.seen(context)
+            return self._wishes.seen(context)
 
     def reconcile(self, wanted: Mapping[str, datetime], *, as_of: datetime | None = None) -> Reconciled:
         """Looks after all slots once: launches, renews and ends boxes, and says which are lost or wait.
@@ -158,7 +159,7 @@ class Fleet:
     def view(self) -> View:
         """The slots with what was wanted of each, also of late, from the journal: no cloud is asked."""
         with self._noting() as context:
-            return self._keeper.view(context)
+            return self._wishes.view(context)
 
     @contextmanager
     def _noting(self) -> Generator[Context]:
@@ -175,7 +176,13 @@ class Fleet:
             )
 
     @property
+    def _wishes(self) -> Wishes:
+        return Wishes(self.cluster)
+
+    @property
     def _keeper(self) -> Keeper:
+        from gpucloud.elastic.fleet import Keeper
+
         return Keeper(self.cluster, self._offer, self._join)
 
     def _offer(self, context: Context, spec: Spec, names: Sequence[str]) -> Buy:
@@ -184,6 +191,9 @@ class Fleet:
         Raises:
             GpucloudError: the clouds have no offer; nothing was bought.
         """
+        from gpucloud.api.launching import Buyer
+        from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+
         refuse_impossible(spec)
         wanted = Wanted(spec=spec, environment=environment_of(spec, self._session.profile.variables))
         buyer = Buyer(context, self._client.catalog, wanted)
@@ -208,6 +218,9 @@ class _Offered:
         Raises:
             GpucloudError: nothing started; nothing is left, unless the error says so.
         """
+        from gpucloud.boxes.provision import provision
+        from gpucloud.inventory.discovery import refuse_taken_name
+
         assert spec.name is not None  # noqa: S101  (a node has the name of its slot)
         refuse_taken_name(context, spec.name, self.survey)
         deal = replace(self.deal, plan=replace(self.deal.plan, spec=spec.document()))

@@ -125,7 +125,7 @@ def sync(app: App, cluster: File = DEFAULT) -> int:
     Compares what slurmctld wants with the journal and the clouds. Renews the leases of wanted nodes, and of
     no others; launches what is missing; ends what nobody wants; tells slurmctld which nodes are gone, and
     which classes cannot be had now; makes nodes idle again that were left down; moves weights and features
-    with the prices. Accounting gets each job's machines with their prices (AdminComment).
+    with the prices. Each job's AdminComment names its machines with their prices.
     """
     _unblock_signals()
     with app.working() as (client, _):

@@ -1,9 +1,8 @@
 """The boxes of a cluster: bought, renewed and ended as its engine wants them.
 
-What an engine wants is written down before anything is bought, as a run of the journal that has no command:
-a wish. Its id is the name of its slot, so that no slot is wanted or launched twice; who launches holds its
-lease. Its attempts are boxes; a failed launch is one that was lost. It ends when the engine does not want the
-slot any more. Of a process that dies in between, the next one finds what is to be done.
+What an engine wants is written down before anything is bought: a wish. Who launches holds its lease. Its
+attempts are boxes; a failed launch is one that was lost. It ends when the engine does not want the slot any
+more. Of a process that dies in between, the next one finds what is to be done.
 """
 
 from __future__ import annotations
@@ -17,27 +16,24 @@ from functools import partial
 from gpucloud.boxes.launch import abandon
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import (
-    REMEMBERED,
-    SOURCE,
     Action,
     Do,
     Slot,
     SlotState,
-    is_attended,
-    of_others,
     reconcile,
 )
-from gpucloud.elastic.view import View, view_of
+from gpucloud.elastic.view import View
+from gpucloud.elastic.wishes import DUE, Group, Wishes, shown
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
 from gpucloud.inventory.down import end_all
 from gpucloud.inventory.extend import extend
 from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
-from gpucloud.journal.events import RunEnded, RunLost
-from gpucloud.journal.lifecycle import OVER, new_id
+from gpucloud.journal.events import RunLost
+from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState, Slots, Work
+from gpucloud.journal.runs import Loss
 from gpucloud.runs.record import loss_of, with_loss
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context
@@ -56,20 +52,9 @@ KNOWN_FOR = timedelta(minutes=2)
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
-NO_LABELS: Mapping[str, str] = {}
-
 _NEVER_LOST = datetime.max.replace(tzinfo=UTC)
-_BUSY = frozenset({SlotState.LAUNCHING, SlotState.READY, SlotState.ENDING})
-_DUE = frozenset({SlotState.WANTED, SlotState.WAITING})
-_NEVER_UP = RunEnded(
-    state=RunState.CANCELLED,
-    failure=Failure(error_class="cancelled", message="it was given back before it was up"),
-)
 _TAKEN_OVER = (JournalError, RunTakenError, StaleWriterError, InterruptedBySignal)
 """The failures of a launch that say nothing of its class."""
-
-Group = tuple[str, ...]
-"""The slots of one box."""
 
 Buy = Callable[[Context, Run, Spec], Box]
 """Buys the box of a wish, and brings it up, both held; it may raise any :class:`GpucloudError`."""
@@ -108,40 +93,9 @@ class Keeper:
     offer: Callable[[Context, Spec, Sequence[str]], Buy]
     join: Join
 
-    def view(self, context: Context) -> View:
-        """The slots as the journal has them; no cloud is asked."""
-        journal, now = context.journal, context.clock()
-        since = now - max(REMEMBERED, self.cluster.lease)  # a box that was left lives no longer
-        runs = journal.runs(owner=context.owner, over=True, since=since)
-        boxes = {box.id: box for box in journal.boxes(owner=context.owner)}
-        gone = {run.box for run in runs if run.work.slots and run.box and run.state not in RUNS_OVER}
-        boxes |= {box.id: box for box in journal.known(gone - boxes.keys())}
-
-        def is_held(one: Box | Run) -> bool:
-            return one.lease is not None and not context.may_take(one.lease)
-
-        return view_of(self.cluster, runs, boxes, is_held, now)
-
-    def want(self, context: Context, groups: Sequence[Group], labels: Mapping[str, str] = NO_LABELS) -> None:
-        """Writes down which slots are wanted, each group as the nodes of one box. Nothing is bought.
-
-        A slot that is up, or wanted already, stays as it is. One that was lost is wanted anew. ``labels`` are
-        those of the wishes that are written.
-
-        Raises:
-            UsageError: the cluster has no such slot, or a group cannot be launched as a whole.
-        """
-        for group in groups:
-            if len({self.cluster.class_of(name) for name in group}) != 1:
-                raise UsageError(f"a gang is of one class: {', '.join(group)}")
-        view = self._own(context) if groups else View()
-        works = {
-            new_id("run-", context.clock(), context.randomness(10)): self._work(group, labels)
-            for group in groups
-            if self._is_new(context, view, group)
-        }
-        if works:
-            context.journal.want(owner=context.owner, works=works, lease=context.lease())
+    @property
+    def _wishes(self) -> Wishes:
+        return Wishes(self.cluster)
 
     def up(self, context: Context, groups: Sequence[Group]) -> Reconciled:
         """Writes down what is wanted, and launches what is not there and does not have to wait.
@@ -149,13 +103,13 @@ class Keeper:
         Raises:
             UsageError: as :meth:`want`.
         """
-        self.want(context, groups)
+        self._wishes.want(context, groups)
         return self.launch(context, list(dict.fromkeys(name for group in groups for name in group)))
 
     def launch(self, context: Context, names: Collection[str]) -> Reconciled:
         """Launches those of these slots that are wanted, and do not have to wait; nothing is wanted anew."""
         settle_first(context)
-        view = self.view(context)
+        view = self._wishes.view(context)
         seen = [view.slots[name] for name in names if name in view.slots and view.is_wanted(name)]
         wanted = dict.fromkeys((slot.name for slot in seen), _NEVER_LOST)
         actions = reconcile(self.cluster, wanted, seen, view.backoffs, context.clock())
@@ -164,19 +118,14 @@ class Keeper:
 
     def down(self, context: Context, names: Collection[str]) -> Reconciled:
         """Ends the wishes for slots, and their boxes; a gang when none of its slots is wanted any more."""
-        view, troubles = self._own(context), list[GpucloudError]()
+        view, troubles = self._wishes.own(context), list[GpucloudError]()
         known = [slot for name in names if (slot := view.slots.get(name)) is not None]
         self._end(context, view, [slot.name for slot in known if set(slot.gang) <= set(names)], troubles)
         return self._result(context, names, (), troubles)
 
-    def give_back(self, context: Context, names: Collection[str]) -> None:
-        """Ends the wishes for slots; no cloud is asked: the next look deletes their boxes."""
-        view = self._own(context)
-        self._give_up_all(context, view, [name for name in names if view.is_wanted(name)])
-
     def renew(self, context: Context, names: Collection[str]) -> Reconciled:
         """Gives the boxes of slots that are ready a whole lease from now."""
-        view = self.view(context)
+        view = self._wishes.view(context)
         ready = [name for name in names if name in view.slots and view.slots[name].state is SlotState.READY]
         return self._result(context, names, (), self._renew(context, view, ready))
 
@@ -186,7 +135,7 @@ class Keeper:
         Returns:
             One error for each box that could not join; it stays.
         """
-        view = self.view(context)
+        view = self._wishes.view(context)
         ready = [view.slots[name] for name in names if name in view.slots]
         boxes = {slot.box: slot.gang for slot in ready if slot.state is SlotState.READY}
         known = context.journal.known([box for box in boxes if box])
@@ -213,10 +162,10 @@ class Keeper:
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
         groups = _groups(actions, Do.LAUNCH)
-        self.want(context, [*groups, *_groups(actions, Do.WAIT)])
+        self._wishes.want(context, [*groups, *_groups(actions, Do.WAIT)])
         troubles += self._launch(context, groups)
         if all(action.do in {Do.NOTHING, Do.LOST} for action in actions):
-            return Reconciled(slots=_shown(view), actions=tuple(actions), troubles=tuple(troubles))
+            return Reconciled(slots=shown(view), actions=tuple(actions), troubles=tuple(troubles))
         return self._result(context, None, actions, troubles)
 
     def look(self, context: Context) -> Reconciled:
@@ -232,91 +181,24 @@ class Keeper:
         self._end(context, view, _names(actions, Do.END), troubles)
         return self._result(context, None, actions, troubles)
 
-    def seen(self, context: Context, names: Collection[str] | None = None) -> tuple[Slot, ...]:
-        """The slots that are wanted, or still have a box, in order; no cloud is asked."""
-        return _shown(self.view(context), names)
-
-    # --- wishes
-
-    def _own(self, context: Context) -> View:
-        """The slots, all of them of this cluster: those that nobody else looks after any more become so.
-
-        Raises:
-            UsageError: another cluster of this name is being looked after.
-        """
-        view, now = self.view(context), context.clock()
-        others = of_others(self.cluster, view.slots.values())
-        for slot in others:
-            if is_attended(slot, self.cluster.lease, now):
-                name, other = self.cluster.name, slot.labels[SOURCE]
-                raise UsageError(
-                    f"two clusters are named {name!r}: {self.cluster.source}, and {other} wants {slot.name}",
-                    hint="give one of them another name; the nodes of one that is dead end with their leases",
-                )
-        for wish in {slot.wish for slot in others}:
-            context.journal.label(wish, {SOURCE: self.cluster.source})
-        return self.view(context) if others else view
-
-    def _work(self, group: Group, labels: Mapping[str, str]) -> Work:
-        node_class = self.cluster.class_of(group[0])
-        if self.cluster.source:
-            labels = {**labels, SOURCE: self.cluster.source}
-        slots = Slots(cluster=self.cluster.name, node_class=node_class, names=group, labels=labels)
-        return Work(spec=self.cluster.spec_of(group).document(), command="", slots=slots)
-
-    def _is_new(self, context: Context, view: View, group: Group) -> bool:
-        """Whether a wish is to be written for a group; those that it replaces are ended.
-
-        Raises:
-            UsageError: a part of a gang is up already.
-        """
-        found = {wish.id: (wish, view.slots[name]) for name in group if (wish := view.wishes.get(name))}
-        living = [(wish, slot) for wish, slot in found.values() if wish.state not in RUNS_OVER]
-        for _, slot in living:
-            if slot.state in _BUSY and slot.gang != group and len(group) > 1:
-                raise UsageError(
-                    f"{slot.name} is {slot.state}: a gang is launched as a whole",
-                    hint="give it back first, or launch the other slots",
-                )
-        if any(slot.state in _BUSY or (slot.state in _DUE and slot.gang == group) for _, slot in living):
-            return False
-        for wish, slot in living:
-            self._give_up(context, wish, slot)
-        return True
-
-    def _give_up(self, context: Context, wish: Run, slot: Slot) -> None:
-        """Ends a wish, also one that another process works on: that one plans no more boxes for it."""
-        taken = context.take_run(wish, by_force=True)
-        if taken is not None:
-            was_up = slot.state in {SlotState.READY, SlotState.LOST, SlotState.ENDING}
-            context.journal.write(taken, RunEnded(state=RunState.ENDED) if was_up else _NEVER_UP)
-
-    def _give_up_all(self, context: Context, view: View, names: Iterable[str]) -> Collection[str]:
-        """Ends the wishes for slots that are not over; the ids of all of them."""
-        wishes = {view.wishes[name].id: (view.wishes[name], view.slots[name]) for name in names}
-        for wish, slot in wishes.values():
-            if wish.state not in RUNS_OVER:
-                self._give_up(context, wish, slot)
-        return wishes.keys()
-
     # --- boxes
 
     def _look_around(self, context: Context) -> tuple[View, list[GpucloudError]]:
         """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
-        before, view = context.journal.last(), self._own(context)
+        before, view = context.journal.last(), self._wishes.own(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
         troubles = refresh_all(context, [view.boxes[each] for each in up if each], known_for=KNOWN_FOR)
         troubles += settle(context, budget_s=SETTLE_S)
         changed = context.journal.last() != before
-        return self.view(context) if changed else view, troubles
+        return self._wishes.view(context) if changed else view, troubles
 
     def _launch(self, context: Context, groups: Sequence[Group]) -> list[GpucloudError]:
         """Launches the boxes of wishes that no other process works on, several at a time."""
-        view = self.view(context) if groups else View()
+        view = self._wishes.view(context) if groups else View()
         alike: defaultdict[tuple[str, int], dict[Group, Run]] = defaultdict(dict)
         for group in groups:
             wish, slot = view.wishes.get(group[0]), view.slots.get(group[0])
-            if wish is None or slot is None or slot.gang != group or slot.state not in _DUE:
+            if wish is None or slot is None or slot.gang != group or slot.state not in DUE:
                 continue
             taken = context.take_run(wish)
             if taken is not None and taken.epoch == wish.epoch + 1:  # nobody has worked on it since
@@ -370,7 +252,9 @@ class Keeper:
         names = wish.work.slots.names
         try:
             died = self._clear(context, wish, names)
-            if not died or not self.view(context).is_paused(wish.work.slots.node_class, context.clock()):
+            if not died or not self._wishes.view(context).is_paused(
+                wish.work.slots.node_class, context.clock()
+            ):
                 self._buy(context, buy, wish, names)
         finally:
             context.journal.release(wish)
@@ -442,7 +326,7 @@ class Keeper:
             raise error
         why = error.message if isinstance(error, GpucloudError) else f"unexpected {error!r}"
         loss = _loss(error)
-        view, now = self.view(context), context.clock()
+        view, now = self._wishes.view(context), context.clock()
         for wish in wishes:
             assert wish.work.slots is not None  # noqa: S101  (it is a wish)
             lost = with_loss(context, context.journal.held_run(wish), loss, why)[-1]
@@ -464,7 +348,7 @@ class Keeper:
 
     def _end(self, context: Context, view: View, names: Iterable[str], troubles: list[GpucloudError]) -> None:
         """Ends the wishes for slots first, so that nobody launches for them, then their boxes."""
-        wishes = self._give_up_all(context, view, names)
+        wishes = self._wishes.give_up_all(context, view, names)
         ids = {each.box for wish in wishes for each in context.journal.run(wish).attempts if each.box}
         end_all(context, [box for box in context.journal.known(ids) if box.state not in OVER], troubles)
 
@@ -475,7 +359,9 @@ class Keeper:
         actions: Sequence[Action],
         troubles: Sequence[GpucloudError],
     ) -> Reconciled:
-        return Reconciled(slots=self.seen(context, names), actions=tuple(actions), troubles=tuple(troubles))
+        return Reconciled(
+            slots=self._wishes.seen(context, names), actions=tuple(actions), troubles=tuple(troubles)
+        )
 
 
 def _loss(error: Exception) -> Loss:
@@ -484,15 +370,6 @@ def _loss(error: Exception) -> Loss:
         return Loss.LAUNCH
     capacity = isinstance(error, GpucloudError) and loss_of(error) is Loss.CAPACITY
     return Loss.CAPACITY if capacity else Loss.REFUSED
-
-
-def _shown(view: View, names: Collection[str] | None = None) -> tuple[Slot, ...]:
-    """The slots of a view that are wanted or still have a box, or those of these names, in order."""
-    return tuple(
-        slot
-        for name, slot in sorted(view.slots.items(), key=lambda each: _in_order(each[0]))
-        if (names is None or name in names) and (slot.state is not SlotState.ENDED or slot.has_box)
-    )
 
 
 def _in_threads(
@@ -537,9 +414,3 @@ def _groups(actions: Iterable[Action], do: Do) -> list[Group]:
 def _names(actions: Iterable[Action], do: Do) -> list[str]:
     """The slots about which one thing is to be done."""
     return [name for action in actions if action.do is do for name in action.slots]
-
-
-def _in_order(name: str) -> tuple[str, int]:
-    """The key that sorts slots by class and number."""
-    node_class, _, number = name.rpartition("-")
-    return node_class, int(number)

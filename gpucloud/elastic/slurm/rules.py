@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gpucloud.elastic.fleet import Reconciled
 from gpucloud.elastic.rules import Backoff, Do, Slot, SlotState
 from gpucloud.elastic.slurm.shapes import Market, features
 from gpucloud.elastic.slurm.states import Job, Node
+
+if TYPE_CHECKING:
+    from gpucloud.elastic.fleet import Reconciled
 
 OURS = "(gpucloud) "
 """Begins the reason of every state that this program sets."""

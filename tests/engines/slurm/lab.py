@@ -49,6 +49,7 @@ Include {home}/slurm/gpucloud.conf
 # The same with less patience.
 AuthInfo=socket={folder}/munge/socket,cred_expire=20
 SlurmctldParameters=idle_on_node_suspend,cloud_dns,power_save_interval=2
+SchedulerParameters=salloc_wait_nodes,sbatch_wait_nodes,bf_continue,sched_interval=5
 SuspendTimeout=20
 KillWait=5
 """

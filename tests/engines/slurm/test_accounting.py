@@ -48,7 +48,8 @@ LogFile={folder}/slurmdbd.log
 def lab() -> Iterator[Lab]:
     """A cluster with accounting."""
     unpack(accounting=True)
-    with laboratory(CLUSTER.replace("max: 8", "max: 2"), MORE, _account) as started:
+    cluster = CLUSTER.replace("max: 8", "max: 2").replace("idle: 8s", "idle: 40s")  # more than cred_expire
+    with laboratory(cluster, MORE, _account) as started:
         yield started
 
 
@@ -88,7 +89,7 @@ def _account(lab: Lab, port: int, database_port: int) -> None:
 
 
 def test_a_job_of_a_higher_qos_requeues_another_which_runs_again_after_it(lab: Lab) -> None:
-    """Both need all GPUs that there may be; no node is launched for the second one."""
+    """Both need all GPUs that there may be: no node is launched but the first two."""
     node = (
         "--partition=t4",
         "--nodes=2",
@@ -103,14 +104,18 @@ def test_a_job_of_a_higher_qos_requeues_another_which_runs_again_after_it(lab: L
     until(lambda: lab.state(low) == "R", "the first job")
     high = lab.submit("echo high", *node, "--qos=high")
     until(lambda: lab.state(high) == "CD", "the job of the higher QOS")
-    assert len(_launched(lab)) == 2
     until(lambda: lab.state(low) == "CD", "the job that was queued again")
+    assert len(_launched(lab)) == 2
     assert lines(lab.output(low), "low=") == ["low=0", "low=1"]
-    kept = lab.run("sacct", "-n", "-X", "-j", low, "--format=AdminComment%100,Elapsed")
-    assert "g4dn.xlarge on_demand 0.526 USD/h" in kept
+    until(lambda: _machines(lab, low) == ["aws use1-az1 g4dn.xlarge on_demand 0.526 USD/h"] * 2, "accounting")
     shares = lab.run("sshare", "-n", "-P", "-o", "Account,RawShares")
     assert {"research|80", "teaching|20"} <= {line.strip() for line in shares.splitlines()}
     lab.settle()
+
+
+def _machines(lab: Lab, job: str) -> list[str]:
+    """What accounting has of the machines of each run of a job; it comes when the run has ended."""
+    return lab.run("sacct", "-n", "-X", "-P", "-D", "-j", job, "-o", "AdminComment").splitlines()
 
 
 def _launched(lab: Lab) -> list[str]:

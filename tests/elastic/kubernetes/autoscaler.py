@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,10 @@ from tests.shell import Shell
 
 TIMEOUT_S = 5.0
 """The default of ``grpc_timeout`` in the autoscaler's cloud-config."""
-PAUSE_S = 0.2
+PAUSE_S = 0.5
 """Between two loops; the real one pauses for 10 s."""
+CONNECT_AGAIN_MS = 100
+"""Between two attempts to connect to a server that is being started again; by default it is 1 s and more."""
 API, TOKEN = "https://10.0.0.5:6443", "K10ab::server:a-secret-token"
 K3S = """
     setup: |
@@ -49,13 +52,13 @@ CREATING, RUNNING, DELETING = (
 class Calls:
     """The calls of the contract, each by its name: ``calls.NodeGroupNodes(id="t4")``.
 
-    ``slowest`` keeps the longest time of each, in seconds. A ``patient`` one waits for a server that is being
-    started again.
+    ``took`` keeps the times of each, in seconds. A ``patient`` one waits for a server that is being started
+    again.
     """
 
     def __init__(self, channel: grpc.Channel, *, patient: bool = False) -> None:
         self._patient = patient
-        self.slowest: dict[str, float] = {}
+        self.took: defaultdict[str, list[float]] = defaultdict(list)
         self._channel = channel
         self._contract = wire.DESCRIPTOR.services_by_name["CloudProvider"]
 
@@ -65,7 +68,7 @@ class Calls:
             try:
                 return self.begun(name, **fields).result()
             finally:
-                self.slowest[name] = max(self.slowest.get(name, 0.0), time.monotonic() - began)
+                self.took[name].append(time.monotonic() - began)
 
         return ask
 
@@ -90,7 +93,8 @@ def connected(address: str, certificates: Path, name: str = "client") -> Generat
         (certificates / f"{name}.key").read_bytes(),
         (certificates / f"{name}.crt").read_bytes(),
     )
-    with grpc.secure_channel(address, credentials) as channel:
+    pauses = [(f"grpc.{which}_reconnect_backoff_ms", CONNECT_AGAIN_MS) for which in ("initial", "max")]
+    with grpc.secure_channel(address, credentials, pauses) as channel:
         yield Calls(channel, patient=name == "client")
 
 
@@ -126,7 +130,7 @@ class Server:
 
 
 @contextmanager
-def serving(cli: Shell, cluster: Path, certificates: Path, *more: str) -> Iterator[Server]:
+def serving(cli: Shell, cluster: Path, certificates: Path, *more: str) -> Generator[Server]:
     """A server, ended with the block."""
     server = Server(cli, cluster, certificates, more)
     server.start()

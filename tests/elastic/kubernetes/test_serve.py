@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gpucloud.elastic.kubernetes import core_pb2 as core
 from gpucloud.elastic.kubernetes import externalgrpc_pb2 as wire
+from gpucloud.sandbox.client import Endpoint
 from tests.chaos.truth import most_at_once
 from tests.elastic.kubernetes import certificates as made
 from tests.elastic.kubernetes.autoscaler import (
@@ -28,8 +29,9 @@ from tests.elastic.kubernetes.autoscaler import (
     connected,
     serving,
 )
+from tests.forked import ForkServer
 from tests.pages import ROOT
-from tests.shell import Shell, cli, endpoint
+from tests.shell import Shell, cli, endpoint, newcomer
 from tests.waiting import until
 
 __all__ = ["cli", "endpoint"]
@@ -41,6 +43,7 @@ classes:
     gpu: T4
     clouds: aws
     regions: us-east-1
+    max_price: 0.60
     max: 4
 {K3S}
   a10g:
@@ -59,7 +62,27 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def server(cli: Shell, certificates: Path) -> Any:
+def server(cli: Shell, certificates: Path) -> Iterator[Server]:
+    """A server of a test's own."""
+    with serving_lab(cli, certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def idle(
+    endpoint: Endpoint, certificates: Path, forks: ForkServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The server of the tests that want no node of it."""
+    with (
+        newcomer(endpoint, tmp_path_factory.mktemp("idle"), forks) as shell,
+        serving_lab(shell, certificates) as server,
+    ):
+        yield server
+
+
+@contextmanager
+def serving_lab(cli: Shell, certificates: Path) -> Generator[Server]:
+    """A server for the cluster of these tests."""
     (cli.home / "cluster.yaml").write_text(LAB)
     with serving(cli, cli.home / "cluster.yaml", certificates) as server:
         yield server
@@ -120,7 +143,7 @@ def test_a_node_that_cannot_be_is_told_as_an_error_and_nothing_spins(
     """The autoscaler gives such nodes back and takes another group at once; the class pauses here too."""
     cli.sandbox.stock(count=0, instance_type="g4dn.*", region="us-east-1")
     with connected(server.address, certificates) as calls:
-        loop = Autoscaler(calls, wanted={"t4": 3, "a10g": 1, "bare": 1})
+        loop = Autoscaler(calls, wanted={"t4": 2, "a10g": 1, "bare": 1})
         until(lambda: loop.settled() and loop.backed_off == {"t4", "bare"}, "what can be had")
         capacity, other = 1, 99
         assert {(group, number) for group, _, number, _ in loop.errors} == {("t4", capacity), ("bare", other)}
@@ -133,11 +156,11 @@ def test_a_node_that_cannot_be_is_told_as_an_error_and_nothing_spins(
         assert len(cli.changes_asked()) == asked, "no cloud is asked before the pause is over"
 
 
-def test_what_cannot_be_is_refused_and_changes_nothing(server: Server, certificates: Path) -> None:
+def test_what_cannot_be_is_refused_and_changes_nothing(idle: Server, certificates: Path) -> None:
     codes = grpc.StatusCode
     wrong, never, unknown = codes.INVALID_ARGUMENT, codes.FAILED_PRECONDITION, codes.NOT_FOUND
     foreign = wire.ExternalGrpcNode(providerID="aws:///us-east-1a/i-0123456789abcdef0", name="other")
-    with connected(server.address, certificates) as calls:
+    with connected(idle.address, certificates) as calls:
         assert refused(lambda: calls.NodeGroupTargetSize(id="h100")) == unknown
         assert refused(lambda: calls.NodeGroupNodes(id="")) == unknown
         assert refused(lambda: calls.NodeGroupIncreaseSize(id="t4", delta=5)) == never
@@ -149,16 +172,16 @@ def test_what_cannot_be_is_refused_and_changes_nothing(server: Server, certifica
         assert calls.NodeGroupTargetSize(id="t4").targetSize == 0
 
 
-def test_only_a_client_with_a_certificate_is_answered(server: Server, certificates: Path) -> None:
-    with connected(server.address, certificates, "stranger") as calls:
+def test_only_a_client_with_a_certificate_is_answered(idle: Server, certificates: Path) -> None:
+    with connected(idle.address, certificates, "stranger") as calls:
         assert refused(calls.NodeGroups) == grpc.StatusCode.UNAVAILABLE
-    with grpc.insecure_channel(server.address) as channel:
+    with grpc.insecure_channel(idle.address) as channel:
         assert refused(Calls(channel).NodeGroups) == grpc.StatusCode.UNAVAILABLE
 
 
-def test_what_a_group_has_and_costs_is_what_the_market_says(server: Server, certificates: Path) -> None:
+def test_what_a_group_has_and_costs_is_what_the_market_says(idle: Server, certificates: Path) -> None:
     hour = {"startTimestamp": Timestamp(seconds=0), "endTimestamp": Timestamp(seconds=7200)}
-    with connected(server.address, certificates) as calls:
+    with connected(idle.address, certificates) as calls:
         groups = {each.id: (each.minSize, each.maxSize) for each in calls.NodeGroups().nodeGroups}
         assert groups == {"t4": (0, 4), "a10g": (0, 2), "bare": (0, 1)}
         node = core.Node.FromString(calls.NodeGroupTemplateNodeInfo(id="t4").nodeBytes)
@@ -194,12 +217,12 @@ def test_a_server_that_is_killed_knows_everything_when_it_is_started_again(
     server: Server, certificates: Path, cli: Shell
 ) -> None:
     with connected(server.address, certificates) as calls:
-        loop = Autoscaler(calls, wanted={"t4": 2})
+        loop = Autoscaler(calls, wanted={"t4": 1})
         loop.loop()
         server.kill()
         server.start()
-        assert calls.NodeGroupTargetSize(id="t4").targetSize == 2
-        until(loop.settled, "two nodes")
+        assert calls.NodeGroupTargetSize(id="t4").targetSize == 1
+        until(loop.settled, "a node")
         up = loop.up("t4")
         server.kill()
         server.start()
@@ -210,7 +233,7 @@ def test_a_server_that_is_killed_knows_everything_when_it_is_started_again(
         server.start()
         loop.wanted["t4"] = 0
         until(lambda: loop.settled() and cli.sandbox.status()["billing"] == [], "nothing")
-        assert most_at_once(cli.sandbox.ledger()) == 2
+        assert most_at_once(cli.sandbox.ledger()) == 1
 
 
 def test_the_commands_of_the_page_do_what_it_says(cli: Shell, certificates: Path) -> None:
@@ -241,16 +264,16 @@ def test_the_commands_of_the_page_do_what_it_says(cli: Shell, certificates: Path
 
 
 def test_it_does_not_listen_without_certificates_or_where_somebody_else_does(
-    server: Server, certificates: Path, cli: Shell
+    idle: Server, certificates: Path, cli: Shell
 ) -> None:
-    line = ("k8s", "serve", str(server.cluster), "--client-ca", str(certificates / "ca.crt"), "--server", API)
+    line = ("k8s", "serve", str(idle.cluster), "--client-ca", str(certificates / "ca.crt"), "--server", API)
     keys = ("--cert", str(certificates / "server.crt"), "--key", str(certificates / "server.key"))
     assert cli(*line).code == 2
     for more, words in (
         (("--token-file", "missing.token"), "missing.token"),
         (("--join", "kubelet"), "allowed: k3s, kubeadm"),
         (("--server", "10.0.0.5"), "such as https://10.0.0.5:6443"),
-        (("--token-file", str(server.cluster)), "has spaces"),
+        (("--token-file", str(idle.cluster)), "has spaces"),
     ):
         found = cli(*line, *keys, *more, GPUCLOUD_K8S_TOKEN=TOKEN)
         assert (found.code, words in found.err) == (2, True), found.err
@@ -259,7 +282,7 @@ def test_it_does_not_listen_without_certificates_or_where_somebody_else_does(
     (certificates / "token").write_text(f"{TOKEN}\n")
     missing = cli(*given, "--cert", "missing.crt", "--key", "missing.key")
     assert (missing.code, "missing.key" in missing.err) == (2, True)
-    taken = cli(*given, *keys, "--listen", server.address)
-    assert (taken.code, server.address in taken.err) == (2, True)
-    wrong = cli(*given, "--cert", str(server.cluster), "--key", str(server.cluster))
+    taken = cli(*given, *keys, "--listen", idle.address)
+    assert (taken.code, idle.address in taken.err) == (2, True)
+    wrong = cli(*given, "--cert", str(idle.cluster), "--key", str(idle.cluster))
     assert wrong.code == 2, wrong.err

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.launch import abandon
@@ -47,6 +47,8 @@ AT_ONCE = 128
 """The number of boxes that are launched or renewed at the same time: nearly all of it is waiting."""
 LONGEST_S = 3600.0
 """How long to wait for all of them."""
+KNOWN_FOR = timedelta(minutes=2)
+"""How long it is not journalled again that a box is as it was: an engine looks each minute at all of them."""
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
@@ -185,7 +187,7 @@ class Keeper:
         """The slots, after the clouds were asked about boxes that are up, and what is owed was settled."""
         before, view = context.journal.last(), self._wishes.own(context)
         up = {slot.box for slot in view.slots.values() if slot.state is SlotState.READY}
-        troubles = refresh_all(context, [view.boxes[each] for each in up if each])
+        troubles = refresh_all(context, [view.boxes[each] for each in up if each], known_for=KNOWN_FOR)
         troubles += settle(context, budget_s=SETTLE_S)
         changed = context.journal.last() != before
         return self._wishes.view(context) if changed else view, troubles

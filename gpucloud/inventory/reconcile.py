@@ -41,8 +41,6 @@ NEAR_THE_END = timedelta(minutes=2)
 """How much earlier than the deadline a cloud's timer may fire: some know only whole minutes."""
 AT_ONCE = 100
 """How many boxes are journalled in one transaction: other processes wait meanwhile."""
-OF_LATE = timedelta(minutes=1)
-"""How long it is not journalled again that a box is as it was: many look at many boxes."""
 MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
@@ -353,21 +351,35 @@ def refresh(context: Context, box: Box) -> Box:
 
 
 def refresh_all(
-    context: Context, boxes: Sequence[Box], *, timeout_s: float = CALL_TIMEOUT_S
+    context: Context,
+    boxes: Sequence[Box],
+    *,
+    timeout_s: float = CALL_TIMEOUT_S,
+    known_for: timedelta = timedelta(),
 ) -> list[GpucloudError]:
     """Does :func:`refresh` for several boxes, all at the same time.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        boxes: the boxes.
+        timeout_s: how long to wait for each of them.
+        known_for: how long it is not journalled again that a box is as it was, for who looks often.
 
     Returns:
         One error per box whose state could not be read.
     """
     reading, troubles = begin_reading(context, boxes)
-    return troubles + write_answers(context, reading, timeout_s=timeout_s)
+    return troubles + write_answers(context, reading, timeout_s=timeout_s, known_for=known_for)
 
 
 def write_answers(
-    context: Context, reading: Reading, *, timeout_s: float = CALL_TIMEOUT_S
+    context: Context,
+    reading: Reading,
+    *,
+    timeout_s: float = CALL_TIMEOUT_S,
+    known_for: timedelta = timedelta(),
 ) -> list[GpucloudError]:
-    """Waits for the answers of the clouds and journals them.
+    """Waits for the answers of the clouds and journals them; the arguments are those of :func:`refresh_all`.
 
     Returns:
         One error per box whose state could not be read.
@@ -379,7 +391,7 @@ def write_answers(
     for box in reading.boxes:
         with isolated(troubles, f"{box.name}: {box.cloud}"):
             news = _seen(context, box, reading.nodes_of(context, box, timeout_s), time_of)
-            if _is_news(box, news, context.clock()):
+            if _is_news(box, news, context.clock() - known_for):
                 seen.append((box, news))
     for first in range(0, len(seen), AT_ONCE):
         context.journal.observe_all(seen[first : first + AT_ONCE])
@@ -413,10 +425,10 @@ def _seen(
     return Seen(state=state, facts=Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until))
 
 
-def _is_news(box: Box, seen: Seen, now: datetime) -> bool:
-    """Whether what was seen is to be journalled: it differs from what was seen a moment ago."""
-    of_late = box.seen_at is not None and timedelta() <= now - box.seen_at < OF_LATE
-    return not of_late or seen != Seen(facts=Facts(nodes=box.nodes))
+def _is_news(box: Box, seen: Seen, since: datetime) -> bool:
+    """Whether what was seen is to be journalled: it differs from what was seen after a moment."""
+    known = box.seen_at is not None and box.seen_at > since
+    return not known or seen != Seen(facts=Facts(nodes=box.nodes))
 
 
 def _is_in_doubt(known: Node, seen: Resource | None) -> bool:

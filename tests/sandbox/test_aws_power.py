@@ -160,6 +160,7 @@ def test_attributes_are_shown_and_changed(ec2: Any, group: str) -> None:
 
 def test_an_elastic_address_is_billed_until_it_is_released(ec2: Any, group: str, endpoint: Endpoint) -> None:
     made = run(ec2, group)
+    endpoint.client.review(Review.OWN)
     address = ec2.allocate_address(Domain="vpc")
     assert kinds(endpoint) == ["address", "address", "disk", "instance"]
     ec2.associate_address(InstanceId=made, AllocationId=address["AllocationId"])

@@ -97,7 +97,7 @@ def journalled(context: Context) -> None:
 def looked_after() -> Row:
     """A whole look at a cluster whose boxes are all up, by the journal: no cloud is asked.
 
-    What comes on top is one search in each region for its machines, and reading the answer.
+    What comes on top is one search in each region: botocore takes 1 s to parse 1,000 machines.
     """
     with sandbox() as (_, environment), client_of(environment) as client:
         fleet = client.fleet(lab())

@@ -10,6 +10,7 @@ from gpucloud.sandbox.database import Document
 from gpucloud_azure.sandbox import metadata
 from gpucloud_azure.sandbox.network import addresses_of, private_address
 from gpucloud_azure.sandbox.subscription import CLOUD, DISK, NIC, Subscription, part
+from gpucloud_pricing.demand import NO_RDMA
 
 _NONE = "#cloud-config\n"
 """The user-data of a machine without any."""
@@ -48,7 +49,7 @@ def boot(subscription: Subscription, machine: Document) -> None:
             driver=machine["_driver"],
             tags=machine.get("tags") or {},
             spot=machine["_purchase"] == "spot",
-            fabric=type_.rdma if _is_joined(machine) else None,
+            fabric=type_.rdma if type_.rdma != NO_RDMA and _is_joined(machine) else None,
             local_disks=(LOCAL_DISK,) if type_.local_ssd_gib else (),
             metadata=partial(metadata.answer, resource_id=machine["id"], token=token),
             users=_users(part(machine, "properties", "osProfile")),

@@ -29,7 +29,7 @@ from gpucloud.elastic.slurm.rules import (
     of_machines,
     reasons_of,
 )
-from gpucloud.elastic.slurm.states import Node, by_name, expand, gangs, jobs_nodes
+from gpucloud.elastic.slurm.states import Node, by_name, expand, gangs, is_hostlist, jobs_nodes
 from gpucloud.errors import GpucloudError, UsageError
 
 if TYPE_CHECKING:
@@ -177,10 +177,12 @@ class Slurm:
         """Writes down which nodes are wanted; those of a job are launched together, or not at all.
 
         Raises:
-            UsageError: slurm.conf names nodes that the cluster does not have.
+            UsageError: this is no machine of slurmctld, or `slurm init` was not called.
         """
         jobs = self._wanted_by_jobs()  # first: the file is there as long as slurmctld runs
+        self._refuse_elsewhere()
         names = self._ours(hostlist)
+        self._give_up_unknown(hostlist)
         boxes = gangs(names, [expand(nodes) for nodes in jobs], self.cluster.class_of)
         try:
             return self._fleet.want_boxes(boxes)
@@ -205,7 +207,12 @@ class Slurm:
         return []
 
     def launch(self, hostlist: str) -> Synced:
-        """Launches nodes that are wanted, waits until they are up, and tells slurmctld which cannot come."""
+        """Launches nodes that are wanted, waits until they are up, and tells slurmctld which cannot come.
+
+        Raises:
+            UsageError: as :meth:`resume`; nothing was bought.
+        """
+        self._refuse_elsewhere()
         gang = {slot.name: slot.gang for slot in self._fleet.seen()}
         boxes = dict.fromkeys(gang.get(name, (name,)) for name in self._ours(hostlist))
         return self._tell(self._fleet.up_boxes(list(boxes)))
@@ -217,6 +224,7 @@ class Slurm:
     def fail(self, hostlist: str) -> Synced:
         """Ends nodes that did not register in time, and makes them idle again: else they stay down."""
         names = self._ours(hostlist)
+        self._give_up_unknown(hostlist)
         told = failed(names, "it did not register in time")
         troubles = self._controller.tell(told)
         done = self._fleet.down(names)
@@ -298,7 +306,45 @@ class Slurm:
 
     # --- nodes
 
+    def _refuse_elsewhere(self) -> None:
+        """Refuses to buy what could not join.
+
+        Raises:
+            UsageError: this is no machine of slurmctld, or `slurm init` was not called.
+        """
+        self._controller.refuse_elsewhere()
+        self._gres()
+
+    def _gres(self) -> str:
+        """The text of gres.conf.
+
+        Raises:
+            UsageError: `slurm init` was not called.
+        """
+        gres = _text(self.folder / "gres.conf")
+        if gres is None:
+            raise UsageError(f"there is no {self.folder / 'gres.conf'}", hint="write it: gpucloud slurm init")
+        return gres
+
+    def _give_up_unknown(self, hostlist: str) -> None:
+        """Makes nodes idle again that slurm.conf has and the cluster has no longer: else they stay down."""
+        beginning = f"{self.cluster.name}-"
+        unknown = [
+            each for each in expand(hostlist) if each.startswith(beginning) and not self._is_ours(each)
+        ]
+        if unknown:
+            why = f"{self.file.name} has no such node: call gpucloud slurm init again"
+            for trouble in self._controller.tell(failed(unknown, why)):
+                raise trouble
+
     def _ours(self, hostlist: str) -> list[str]:
+        """The nodes of this cluster in a list; others are of somebody else's programs.
+
+        Raises:
+            UsageError: it is no list.
+        """
+        if not is_hostlist(hostlist):
+            raise UsageError(f"{hostlist!r} is no list of nodes", hint="Slurm writes them as lab-t4-[1-3,7]")
         return [name for name in expand(hostlist) if self._is_ours(name)]
 
     def _is_ours(self, name: str) -> bool:
@@ -319,14 +365,11 @@ class Slurm:
         from gpucloud.elastic.slurm.shapes import slices_of
         from gpucloud.ssh.keys import key_folder
 
-        gres = _text(self.folder / "gres.conf")
-        if gres is None:
-            raise UsageError(f"there is no {self.folder / 'gres.conf'}", hint="write it: gpucloud slurm init")
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
         slices = slices_of({} if self._session.sandboxed else self.cluster.classes)
         nodes = targets(box, key_folder(context.state, box.id), context.proxy_command)
         context.tell("slurm", f"{', '.join(slots)}: slurmd starts")
-        joining = Joining(controller=self._controller, gres=gres, slices=slices)
+        joining = Joining(controller=self._controller, gres=self._gres(), slices=slices)
         joining.join(nodes, slots, self.cluster.class_of(slots[0]))
 
 

@@ -97,9 +97,9 @@ def _bytes(file: Path) -> bytes:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot read the spec {str(file)!r}: {reason}") from error
+        raise UsageError(f"cannot read {str(file)!r}: {reason}") from error
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB, the limit for a spec")
+        raise UsageError(f"{file}: larger than {MAX_BYTES >> 20} MiB, the limit for such a file")
     return data
 
 

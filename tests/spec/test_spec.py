@@ -378,7 +378,7 @@ def test_a_file_that_is_no_text_or_too_large_or_not_there_is_refused(tmp_path: P
     with pytest.raises(UsageError, match="larger than 1 MiB"):
         load_spec(file, {})
     for wrong in (tmp_path / "none.yaml", tmp_path):
-        with pytest.raises(UsageError, match="cannot read the spec"):
+        with pytest.raises(UsageError, match="cannot read '"):
             load_spec(wrong, {})
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from gpucloud.elastic.slurm.rules import Update
 from gpucloud.elastic.slurm.states import JOB_FORMAT, Job, Node, read_jobs, read_nodes, version
@@ -31,6 +33,15 @@ class Controller:
     def configuration(self) -> Path:
         """The file slurm.conf."""
         return Path(self.variables.get("SLURM_CONF") or CONFIGURATION)
+
+    def refuse_elsewhere(self) -> None:
+        """Refuses to work where Slurm's commands are missing; none is called.
+
+        Raises:
+            UsageError: they are.
+        """
+        if which("scontrol", path=self.variables.get("PATH", os.defpath)) is None:
+            raise _elsewhere("scontrol")
 
     def nodes(self, hostlist: str | None = None) -> list[Node]:
         """Its nodes, or some.
@@ -86,10 +97,7 @@ class Controller:
                 check=False,
             )
         except FileNotFoundError as error:
-            raise UsageError(
-                f"there is no {command[0]} here: is this the machine of slurmctld?",
-                hint="install slurm-client, or name its folder in PATH",
-            ) from error
+            raise _elsewhere(command[0]) from error
         except subprocess.TimeoutExpired as error:
             raise SlurmError(f"{' '.join(command[:3])}: slurmctld does not answer") from error
         if done.returncode:
@@ -99,6 +107,13 @@ class Controller:
                 hint="see whether slurmctld answers: scontrol ping",
             )
         return done.stdout
+
+
+def _elsewhere(command: str) -> UsageError:
+    return UsageError(
+        f"there is no {command} here: is this the machine of slurmctld?",
+        hint="install slurm-client, or name its folder in PATH",
+    )
 
 
 def _parts(names: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -132,6 +132,14 @@ def expand(hostlist: str) -> list[str]:
     ]
 
 
+def is_hostlist(text: str) -> bool:
+    """Whether a text is a host list; that of somebody else's nodes may have several pairs of brackets."""
+    return _HOSTLIST.fullmatch(text) is not None
+
+
+_RANGE = r"\d+(?:-\d+)?"
+_NAME = rf"(?:[^,\[\]\s]|\[{_RANGE}(?:,{_RANGE})*\])+"
+_HOSTLIST = re.compile(rf"{_NAME}(?:,{_NAME})*")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([0-9,-]+)\])?([^,\[\]]*)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gpucloud.elastic.slurm.commands import configuration_lines
@@ -76,3 +77,32 @@ def test_a_node_has_its_own_paths_and_no_secret_of_the_controller(tmp_path: Path
         "SlurmdPidFile=/run/gpucloud/slurm/slurmd.pid",
         "SlurmdLogFile=/var/log/gpucloud/slurmd.log",
     ]
+
+
+def test_nothing_is_wanted_where_no_node_could_join(cli: Shell) -> None:
+    """A box costs from its first second: what its node needs is looked at before."""
+    (cli.home / "cluster.yaml").write_text(CLUSTER)
+    scontrol = cli.home / "bin" / "scontrol"
+    scontrol.parent.mkdir()
+    path = f"{scontrol.parent}:{os.environ['PATH']}"
+    elsewhere = cli("slurm", "resume", "lab-t4-1", "--json")
+    assert (elsewhere.code, "no scontrol here" in elsewhere.error["message"]) == (2, True)
+    scontrol.write_text('#!/bin/sh\necho "$@" >>"${0%/*}/told"\n')
+    scontrol.chmod(0o755)
+    early = cli("slurm", "resume", "lab-t4-1", "--foreground", "--json", PATH=path)
+    assert (early.code, early.error["hint"]) == (2, "write it: gpucloud slurm init")
+    assert cli("slurm", "init").code == 0
+    for wrong in ("lab-t4-[", "lab-t4-[-1]", "lab-t4-1 lab-t4-2", ""):
+        for program in ("resume", "suspend", "fail"):
+            refused = cli("slurm", program, wrong, "--json", PATH=path)
+            assert (refused.code, "is no list of nodes" in refused.error["message"]) == (2, True), wrong
+    assert cli("slurm", "resume", "rack[1-2]node[3-4],else-1", PATH=path).code == 0, "somebody else's"
+    assert not (scontrol.parent / "told").exists()
+    assert cli("slurm", "resume", "lab-t4-[17-18]", PATH=path).code == 0
+    told = (scontrol.parent / "told").read_text().splitlines()
+    assert [line.split()[:3] for line in told] == [
+        ["update", "nodename=lab-t4-17,lab-t4-18", f"state={state}"] for state in ("down", "power_down")
+    ]
+    assert "cluster.yaml has no such node" in told[0]
+    assert cli("runs", "list", "--json").json["runs"] == []
+    assert cli.changes_asked() == []

@@ -35,6 +35,7 @@ class Row:
 
 
 T4 = ("--gpu", "T4")
+CLUSTER = "cluster: lab\nclasses: {t4: {gpu: T4, max: 2}}\n"
 ROWS: Mapping[str, Row] = {
     "offers": Row(line=("offers", *T4)),
     "cost": Row(line=("cost", *T4, "--hours", "2")),
@@ -69,6 +70,12 @@ ROWS: Mapping[str, Row] = {
     "spend": Row(line=("spend",), box=True),
     "check": Row(line=("check",), limit_s=180),
     "audit": Row(line=("audit",), box=True),
+    # What waits for an engine goes on until it is told: what it is set up with asks no cloud.
+    "slurm": Row(line=("slurm", "init")),
+    "ray": Row(line=("ray", "init")),
+    "k8s": Row(
+        line=("k8s", "manifests", "cluster.yaml", "--image", "i:1", "--server", "https://192.0.2.1:6443")
+    ),
     "sandbox": Row(line=("sandbox", "status")),
     "schema": Row(line=("schema",)),
     "completion": Row(line=("completion", "bash")),
@@ -103,6 +110,7 @@ def test_every_command_ends_in_its_time_whatever_the_clouds_do(
         for name, row in ROWS.items():
             home = tmp_path / name
             home.mkdir()
+            (home / "cluster.yaml").write_text(CLUSTER)
             shells[name] = stack.enter_context(newcomer(endpoint, home, forks, reset=False))
             if row.box:
                 launched = shells[name]("launch", *T4, "--name", "x", "--yes", GPUCLOUD_OWNER=f"u-{name}")

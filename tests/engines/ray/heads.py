@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -151,22 +152,20 @@ class Head:
     def work(self, nodes: int) -> list[tuple[str, str]]:
         """Runs tasks on so many nodes at once: the node of each, and its GPU."""
         found: list[tuple[str, str]] = json.loads(
-            self.cluster.python(_GANG, self.cluster.head, str(nodes), "0")
+            _line(self.cluster.python(_GANG, self.cluster.head, str(nodes), "0"), "[[")
         )
         return found
 
     def run(self, file: Path) -> list[str]:
-        """The lines that a program prints which finds the head by itself."""
+        """The ids of nodes that a program prints, which finds the head by itself."""
         environment = {**self.cluster.environ, "RAY_ADDRESS": self.cluster.head}
-        return self.cluster.python(_FILE, str(file), HOST, environment=environment).splitlines()
+        said = self.cluster.python(_FILE, str(file), HOST, environment=environment)
+        return re.findall(r"^[0-9a-f]{56}$", said, re.MULTILINE)
 
     def serve(self, file: Path) -> str:
         """What the application of a file answers to a request of five bytes."""
         port = free_address().rpartition(":")[2]
-        said = self.cluster.python(_SERVE, self.cluster.head, str(file), port)
-        return next(
-            line for line in said.splitlines() if line.startswith("{")
-        )  # Ray's own lines are there too
+        return _line(self.cluster.python(_SERVE, self.cluster.head, str(file), port), "{")
 
     @contextmanager
     def working(self, nodes: int) -> Generator[None]:
@@ -215,6 +214,12 @@ def free_address() -> str:
     with socket.socket() as free:
         free.bind((HOST, 0))
         return f"{HOST}:{free.getsockname()[1]}"
+
+
+def _line(said: str, beginning: str) -> str:
+    """The line of a program's output that begins so: Ray writes lines of its own between them."""
+    [found] = [line for line in said.splitlines() if line.startswith(beginning)]
+    return found
 
 
 def _split(command: str) -> tuple[dict[str, str], Sequence[str]]:

@@ -38,7 +38,8 @@ def test_the_commands_of_the_page_launch_three_boxes_at_once_and_all_go(cli: She
     assert init == f"gpucloud ray init --head {PAGE} >ray.yaml"
     assert lab.start == start.replace(PAGE, host).replace("6379", port)
     with lab.running() as head:
-        assert len(set(head.run(ROOT / work.removeprefix("python ")))) == 3
+        nodes = head.run(ROOT / work.removeprefix("python "))
+        assert len(nodes) == len(set(nodes)) == 3
         assert head.log().count("Launching 3 nodes of type t4") == 1
         until(lambda: not cli.boxes(), "the end of the boxes")
     assert most_at_once(cli.sandbox.ledger()) == 3

@@ -13,6 +13,8 @@ FOLDER = Path(__file__).parents[3] / ".venv-engines" / "slurm"
 SLURM = """
 slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libmunge2 libhwloc15 liblua5.1-0 libnuma1 liblz4-1
 """
+CLOCK = "libfaketime"
+"""Has a program see another time than this machine's."""
 ACCOUNTING = """
 slurmdbd slurm-wlm-mysql-plugin mariadb-server mariadb-server-core mariadb-client-core mariadb-common
 libmariadb3 liburing2 libaio1
@@ -26,7 +28,7 @@ def unpack(*, accounting: bool = False) -> Path:
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         pytest.skip("Slurm comes from the packages of Debian or Ubuntu")
     root = FOLDER / "root"
-    packages = [*SLURM.split(), *(ACCOUNTING.split() if accounting else [])]
+    packages = [*SLURM.split(), CLOCK, *(ACCOUNTING.split() if accounting else [])]
     missing = [name for name in packages if not (FOLDER / f"{name}.unpacked").exists()]
     if missing:
         _fetch(missing, root)
@@ -63,7 +65,7 @@ def _wrap(root: Path, folder: Path, name: str) -> None:
         found.symlink_to(renamed.name)
     if found is None:
         return
-    libraries = root / "usr/lib" / f"{os.uname().machine}-linux-gnu"
+    libraries = _libraries()
     stepd = f" -d {folder / 'slurmstepd'}" if name == "slurmd" else ""
     draft = folder / f".{name}.{os.getpid()}"
     draft.write_text(
@@ -75,4 +77,13 @@ def _wrap(root: Path, folder: Path, name: str) -> None:
 
 def plugins() -> Path:
     """The folder of Slurm's plug-ins."""
-    return FOLDER / "root/usr/lib" / f"{os.uname().machine}-linux-gnu" / "slurm-wlm"
+    return _libraries() / "slurm-wlm"
+
+
+def wrong_clock(shift: str) -> dict[str, str]:
+    """The variables with which a program sees a time that is ahead or behind: ``+3h``, ``-3h``."""
+    return {"LD_PRELOAD": str(_libraries() / "faketime/libfaketime.so.1"), "FAKETIME": shift}
+
+
+def _libraries() -> Path:
+    return FOLDER / "root/usr/lib" / f"{os.uname().machine}-linux-gnu"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -34,6 +35,7 @@ from gpucloud.journal.events import RunLost
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
+from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of
 from gpucloud.runs.record import loss_of, with_loss
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context
@@ -156,9 +158,7 @@ class Keeper:
             UsageError: the cluster has no such slot.
         """
         view, troubles = self._look_around(context)
-        actions = reconcile(
-            self.cluster, wanted, view.slots.values(), view.backoffs, context.clock(), as_of=as_of
-        )
+        actions = self._decide(context, view, wanted, troubles, as_of=as_of)
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
         groups = _groups(actions, Do.LAUNCH)
@@ -176,10 +176,32 @@ class Keeper:
         """
         view, troubles = self._look_around(context)
         wanted = {name: wish.created_at for name, wish in view.wishes.items() if view.is_wanted(name)}
-        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, context.clock())
+        actions = self._decide(context, view, wanted, troubles)
         troubles += self._renew(context, view, _names(actions, Do.RENEW))
         self._end(context, view, _names(actions, Do.END), troubles)
         return self._result(context, None, actions, troubles)
+
+    def _decide(
+        self,
+        context: Context,
+        view: View,
+        wanted: Mapping[str, datetime],
+        troubles: list[GpucloudError],
+        as_of: datetime | None = None,
+    ) -> list[Action]:
+        """What is to be done about slots.
+
+        By a clock that differs from that of a cloud with boxes, boxes are only ended: leases seem to have
+        passed, or to last, that have not, or do not.
+        """
+        now = context.clock()
+        actions = reconcile(self.cluster, wanted, view.slots.values(), view.backoffs, now, as_of=as_of)
+        clouds = {slot.cloud for slot in view.slots.values() if slot.has_box and slot.cloud}
+        trouble = _clock_trouble(context, clouds)
+        if trouble is not None:
+            troubles.append(trouble)
+            return [action for action in actions if action.do is Do.END]
+        return actions
 
     # --- boxes
 
@@ -362,6 +384,22 @@ class Keeper:
         return Reconciled(
             slots=self._wishes.seen(context, names), actions=tuple(actions), troubles=tuple(troubles)
         )
+
+
+def _clock_trouble(context: Context, clouds: Iterable[str]) -> GpucloudError | None:
+    """Why nothing can be concluded from our clock: that of one of these clouds differs."""
+    asked: list[Call] = []
+    for name in sorted(clouds):
+        with suppress(CloudError):  # its boxes could not be looked after: that is told already
+            asked.append(begin_reading(context, context.clouds.usable(name)))
+    for each in asked:
+        reading = reading_of(context, each)
+        if reading is not None and reading.skew > SKEW_FAILS:
+            return GpucloudError(
+                f"{reading.text}: no node is launched, renewed, or said to be lost",
+                hint=f"{context.mend_clock}; then check again: gpucloud check",
+            )
+    return None
 
 
 def _loss(error: Exception) -> Loss:

@@ -250,7 +250,11 @@ def test_when_the_controller_is_dead_every_box_ends_with_its_lease(
         longer = client.fleet(Cluster(name="lab", classes=classes, lease=3 * LEASE))
         assert sorted(done(longer.reconcile(asked))) == sorted(("renew", (name,)) for name in slots)
         assert states(fleet.renew(["lab-aws-1"])) == {"lab-aws-1": "ready"}  # for an hour again
-        clouds.clock(advance_s=1.1 * LEASE.total_seconds())
+        clouds.clock(advance_s=0.5 * LEASE.total_seconds())
+        by_a_wrong_clock = fleet.reconcile({**asked, "lab-aws-2": datetime.now(UTC)})
+        assert (by_a_wrong_clock.actions, len(billed(another_sandbox))) == ((), 3)
+        assert "1800 s behind that of" in str(by_a_wrong_clock.troubles[0])
+        clouds.clock(advance_s=0.6 * LEASE.total_seconds())
         until(lambda: sorted(billed(another_sandbox)) == ["alibaba", "azure"])
         clouds.clock(advance_s=2 * LEASE.total_seconds())
         until(lambda: billed(another_sandbox) == [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if marker not in asked and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {marker}"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 class ClosedNetworkError(RuntimeError):

@@ -11,7 +11,7 @@ from tests.chaos.plights import COMMITS, LOCAL, PLIGHTS
 from tests.chaos.scenes import SCENES
 from tests.chaos.schedules import cells_of, play
 
-EACH = 3
+EACH = 2
 """So many cells of each command, on one of the clouds."""
 
 

@@ -106,6 +106,8 @@ def serve(control: socket.socket, more: Sequence[str]) -> None:
 
 def _preload(more: Sequence[str]) -> None:
     gc.disable()  # nothing of this is garbage
+    # Each call reads the metadata of every package.
+    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
     for name in (*PRELOADED, *more):
         importlib.import_module(name)
     for name in OURS:

@@ -106,7 +106,7 @@ def serve(control: socket.socket, more: Sequence[str]) -> None:
 
 def _preload(more: Sequence[str]) -> None:
     gc.disable()  # nothing of this is garbage
-    # Each call reads the metadata of every package.
+    # Each call reads the metadata of every package; here they are read once.
     importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
     for name in (*PRELOADED, *more):
         importlib.import_module(name)
@@ -116,8 +116,9 @@ def _preload(more: Sequence[str]) -> None:
             left_out = ".sandbox" in module.name or module.name.endswith("__main__")
             if not left_out and module.name not in NOT_INSTALLED:
                 importlib.import_module(module.name)
-    for emulator in importlib.metadata.entry_points(group="gpucloud.sandboxes"):
-        emulator.load()
+    for group in ("gpucloud.sandboxes", "gpucloud.providers", "gpucloud.markets"):
+        for plug_in in importlib.metadata.entry_points(group=group):
+            plug_in.load()
     # Each session reads the services' models anew; here they are read once.
     loader: Any = importlib.import_module("botocore.loaders").JSONFileLoader
     load, loaded = loader.load_file, dict[str, Any]()

@@ -106,8 +106,8 @@ def serve(control: socket.socket, more: Sequence[str]) -> None:
 
 def _preload(more: Sequence[str]) -> None:
     gc.disable()  # nothing of this is garbage
-    # Each call reads the metadata of every package; here they are read once.
-    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
+    packages: Any = importlib.metadata
+    packages.entry_points = functools.cache(packages.entry_points)  # each call reads every package's metadata
     for name in (*PRELOADED, *more):
         importlib.import_module(name)
     for name in OURS:
@@ -117,8 +117,11 @@ def _preload(more: Sequence[str]) -> None:
             if not left_out and module.name not in NOT_INSTALLED:
                 importlib.import_module(module.name)
     for group in ("gpucloud.sandboxes", "gpucloud.providers", "gpucloud.markets"):
-        for plug_in in importlib.metadata.entry_points(group=group):
+        for plug_in in packages.entry_points(group=group):
             plug_in.load()
+    market: Any = importlib.import_module("gpucloud.sandbox.market")
+    for cloud in ("aws", "azure", "alibaba"):
+        assert market.Market.catalog(None, cloud).offered  # reads what every sandbox asks for
     # Each session reads the services' models anew; here they are read once.
     loader: Any = importlib.import_module("botocore.loaders").JSONFileLoader
     load, loaded = loader.load_file, dict[str, Any]()

@@ -23,6 +23,9 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
+# Two at a time, the longest first.
+LINTERS := mypy pyright style
+
 PYTEST ?= $(BIN)/pytest
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
 # What must be covered whole, every branch, in one process: no box is lost or ended in any other place.
@@ -43,7 +46,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test fidelity engines foreign chaos torture interruptions demo bench docs lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines foreign chaos torture interruptions demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -53,18 +56,28 @@ help:  ## this list
 setup: $(PROJECT)  ## make .venv with everything that is needed, once
 
 lint: setup  ## style, types and the direction of imports
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync $(LINTERS:%=lint-%)
+
+lint-mypy:
+	$(BIN)/mypy
+
+lint-pyright:
+	$(BIN)/pyright
+
+lint-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs
 
-test: lint  ## all checks, then all tests
+test: lint  ## all checks, then the tests: each behaviour once, and on each cloud where clouds differ
 	$(PYTEST) $(PYTEST_ARGS)
 
+thorough: setup  ## beside test: what it leaves out (tests/thorough.toml), further clouds, faults and inputs
+	$(PYTEST) $(PYTEST_ARGS) -m thorough
+
 fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the vendors' own programs and SDKs
-	$(PYTEST) tests/fidelity --ignore tests/fidelity/foreign
+	$(PYTEST) tests/fidelity --ignore tests/fidelity/foreign $(FIDELITY_ARGS)
 
 engines: setup $(RAY_HEAD)  ## Slurm, Ray and the autoscaler's protocol, the real programs, on the sandbox: half an hour
 	$(PYTEST) tests/engines $(ENGINES_ARGS)
@@ -79,8 +92,8 @@ interruptions: setup  ## a training on spot that loses its box five times, on tw
 	$(BIN)/python -m tests.chaos.interruptions $(INTERRUPTIONS_ARGS)
 
 torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, sweeps, cancelled jobs, patience: an hour
-	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/chaos/test_journal.py
-	CANCELLATIONS=10 $(BIN)/pytest -q -rP tests/ci/test_action.py -k cancelled
+	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q -m "" tests/chaos/test_journal.py
+	CANCELLATIONS=10 $(BIN)/pytest -q -m "" -rP tests/ci/test_action.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
 	MOVES_MIB=1024 $(BIN)/pytest -q -rP tests/chaos/moves.py
 	TEND_LOOKS=2000 $(BIN)/pytest -q -n auto -rP tests/chaos/tenders.py
@@ -88,7 +101,7 @@ torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, 
 	$(BIN)/pytest -q -rP tests/chaos/torture.py
 	$(BIN)/pytest -q -rP tests/chaos/patience.py
 	$(BIN)/python -m tests.chaos.mutants
-	$(BIN)/coverage run --branch --include='$(PROVED)' -m pytest -q $(CORE_TESTS)
+	$(BIN)/coverage run --branch --include='$(PROVED)' -m pytest -q -m "" $(CORE_TESTS)
 	$(BIN)/coverage report --show-missing --fail-under=100
 
 demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox, without any account

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
 import socket
 import threading
+import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -27,6 +30,7 @@ settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("repeatable", parent=settings.get_profile("default"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+THOROUGH = Path(__file__).with_name("thorough.toml")
 _OF_THE_USER = ("AWS_", "AZURE_", "ARM_", "ALIBABA_", "ALICLOUD_", "GPUCLOUD_", "BOTO_", "SSH_")
 _FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
@@ -37,13 +41,47 @@ _FOLDERS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs an account or a GPU runs only where its marker is asked for."""
+    """What needs an account or a GPU runs only where its marker is asked for, and so does the long tail.
+
+    A test that is named (``FILE::TEST``) is run in any case.
+    """
     asked: str = config.option.markexpr
+    if not any("::" in name for name in config.args):
+        _mark_thorough(items)
     for marker in ("live", "gpu"):
         for item in items:
             if marker not in asked and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {marker}"))
+
+
+def _mark_thorough(items: list[pytest.Item]) -> None:
+    """Marks what only ``make thorough`` runs.
+
+    Raises:
+        pytest.UsageError: a case that is to be kept is none of its test.
+    """
+    files = tomllib.loads(THOROUGH.read_text())
+    missing = dict[tuple[str, str], set[str]]()
+    for item in items:
+        file, test = str(item.path.relative_to(THOROUGH.parent)), str(getattr(item, "originalname", ""))
+        kept: list[str] | None = files.get(file, {}).get(test)
+        if kept is None:
+            continue
+        case = item.name.removeprefix(test).removeprefix("[").removesuffix("]")
+        matched = {each for each in kept if fnmatchcase(case, each)}
+        if not matched:
+            item.add_marker(pytest.mark.thorough)
+        missing[file, test] = missing.get((file, test), set(kept)) - matched
+    if gone := {place: cases for place, cases in missing.items() if cases}:
+        raise pytest.UsageError(f"{THOROUGH.name} keeps cases that there are not: {gone}")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 class ClosedNetworkError(RuntimeError):

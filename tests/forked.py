@@ -50,6 +50,16 @@ PRELOADED = (
 NOT_INSTALLED = frozenset({"gpucloud.api.ray"})
 """What imports a program that is no dependency."""
 OURS = ("gpucloud", "gpucloud_pricing", "gpucloud_aws", "gpucloud_azure", "gpucloud_alibaba")
+NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull}
+"""For what makes a sandbox: its file of certificates has its own alone then, and no client reads others."""
+REGIONS = {
+    "aws": ("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "ap-south-1", "sa-east-1"),
+    "alibaba": ("us-east-1", "us-west-1", "cn-hangzhou", "ap-southeast-1", "eu-central-1"),
+}
+"""The regions of the accounts of a forked sandbox; one that is started has all.
+
+A search asks in each region, of which there are 28 and 22: that was half of a launch and most of a sweep.
+"""
 MESSAGE = 1 << 20
 STATUS = struct.Struct("i")
 
@@ -95,6 +105,9 @@ def serve(control: socket.socket, more: Sequence[str]) -> None:
 
 
 def _preload(more: Sequence[str]) -> None:
+    gc.disable()  # nothing of this is garbage
+    packages: Any = importlib.metadata
+    packages.entry_points = functools.cache(packages.entry_points)  # each call reads every package's metadata
     for name in (*PRELOADED, *more):
         importlib.import_module(name)
     for name in OURS:
@@ -103,8 +116,12 @@ def _preload(more: Sequence[str]) -> None:
             left_out = ".sandbox" in module.name or module.name.endswith("__main__")
             if not left_out and module.name not in NOT_INSTALLED:
                 importlib.import_module(module.name)
-    for emulator in importlib.metadata.entry_points(group="gpucloud.sandboxes"):
-        emulator.load()
+    for group in ("gpucloud.sandboxes", "gpucloud.providers", "gpucloud.markets"):
+        for plug_in in packages.entry_points(group=group):
+            plug_in.load()
+    market: Any = importlib.import_module("gpucloud.sandbox.market")
+    for cloud in ("aws", "azure", "alibaba"):
+        assert market.Market.catalog(None, cloud).offered  # reads what every sandbox asks for
     # Each session reads the services' models anew; here they are read once.
     loader: Any = importlib.import_module("botocore.loaders").JSONFileLoader
     load, loaded = loader.load_file, dict[str, Any]()
@@ -126,6 +143,7 @@ def _preload(more: Sequence[str]) -> None:
     assert threading.active_count() == 1, "a fork would lose threads"
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:
@@ -181,7 +199,15 @@ def serve_sandbox() -> None:
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
+    _enable_few_regions()
     sys.exit(importlib.import_module("gpucloud.sandbox.serve").main())
+
+
+def _enable_few_regions() -> None:
+    aws: Any = importlib.import_module("gpucloud_aws.sandbox.network")
+    alibaba: Any = importlib.import_module("gpucloud_alibaba.sandbox.catalog")
+    aws.region_names = lambda _region: list(REGIONS["aws"])
+    alibaba.known_regions = lambda _world: list(REGIONS["alibaba"])
 
 
 # --- who asks it to
@@ -244,7 +270,7 @@ class ForkServer:
         folder.mkdir(mode=0o700, parents=True)
         started = self.start(
             ["--folder", str(folder), "--transition-s=0"],
-            environment=os.environ,
+            environment={**os.environ, **NO_AUTHORITIES},
             folder=str(folder),
             program="gpucloud.sandbox.serve",
             main="tests.forked:serve_sandbox",

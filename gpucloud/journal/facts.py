@@ -330,18 +330,20 @@ def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
     match value:
         case Facts():
             return plain(value.given)
-        case Mapping():
-            return {str(key): plain(each) for key, each in cast("Data", value).items()}
+        case Enum():
+            return str(value)
+        case str() | int() | float() | None:
+            return value
         case list() | tuple():
             return [plain(each) for each in cast("Sequence[Any]", value)]
         case Decimal():
             return format(value, "f")
         case date():  # a datetime too
             return value.isoformat()
-        case Enum():
-            return str(value)
         case _ if is_dataclass(value) and not isinstance(value, type):
             return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        case Mapping():  # at last: what is none is compared with each of an SDK's thousand models
+            return {str(key): plain(each) for key, each in cast("Data", value).items()}
         case _:
             return value
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any, cast
 
@@ -58,7 +59,8 @@ class Honoured:
         return None
 
 
-def read(package: str) -> dict[tuple[str, str], Honoured]:
+@cache
+def read(package: str) -> Mapping[tuple[str, str], Honoured]:
     """The table of an emulator, by (service, call).
 
     Args:

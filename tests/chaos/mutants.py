@@ -697,6 +697,8 @@ def _try(mutant: Mutant) -> str:
                 "pytest",
                 "-q",
                 "-x",
+                "-m",
+                "",  # also what only `make thorough` runs
                 "--timeout=60",
                 "-p",
                 "no:cacheprovider",

@@ -35,7 +35,7 @@ def answer(cli: Shell, action: str, **members: Any) -> ElementTree.Element:
     return said
 
 
-def test_lists_and_shows_what_gpucloud_launched(cli: Shell) -> None:
+def test_smoke_lists_and_shows_what_gpucloud_launched(cli: Shell) -> None:
     box = cli.launch(*LAUNCH)
     [node] = box["nodes"]
     of_the_box = [{"Key": "gpucloud:box", "Value": box["id"]}]

@@ -14,7 +14,7 @@ def test_who_we_are(cli: Shell) -> None:
     assert identity["Account"] in str(check)
 
 
-def test_lists_shows_and_ends_what_gpucloud_launched(cli: Shell) -> None:
+def test_smoke_lists_shows_and_ends_what_gpucloud_launched(cli: Shell) -> None:
     box = cli.launch(*LAUNCH)
     of_the_box = ("--filters", f"Name=tag:gpucloud:box,Values={box['id']}")
     listed = cli.aws("ec2", "describe-instances", *PLACE, *of_the_box)

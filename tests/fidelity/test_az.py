@@ -140,7 +140,7 @@ def test_lists_and_shows_what_gpucloud_launched(az: Az) -> None:
     assert rule["sourceAddressPrefix"].endswith("/32")
 
 
-def test_deletes_what_gpucloud_launched(az: Az) -> None:
+def test_smoke_deletes_what_gpucloud_launched(az: Az) -> None:
     az.cli.launch(*LAUNCH)
     [machine] = az("vm", "list")
     az("vm", "delete", "--ids", machine["id"], "--yes")

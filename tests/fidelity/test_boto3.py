@@ -38,7 +38,7 @@ def launch(ec2: Any, **members: Any) -> list[Any]:
     return list(ec2.create_instances(ImageId=newest.id, **{**least, **members}))
 
 
-def test_an_instance_from_its_creation_to_its_end(foreign: Shell, ec2: Any) -> None:
+def test_smoke_an_instance_from_its_creation_to_its_end(foreign: Shell, ec2: Any) -> None:
     [vpc] = ec2.vpcs.filter(Filters=[{"Name": "is-default", "Values": ["true"]}])
     subnet = next(iter(vpc.subnets.all()))
     group = ec2.create_security_group(GroupName="boto3", Description="fidelity", VpcId=vpc.id)

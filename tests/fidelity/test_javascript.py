@@ -17,7 +17,7 @@ from tests.shell import Shell
         ("alibaba_pop", "alibaba", "Running", ["InvalidInstanceId.NotFound", 404]),
     ],
 )
-def test_a_round_trip(cli: Shell, script: str, cloud: str, state: str, error: list[object]) -> None:
+def test_smoke_a_round_trip(cli: Shell, script: str, cloud: str, state: str, error: list[object]) -> None:
     place = () if cloud == "azure" else ("--region", "us-east-1")
     box = cli.launch("--gpu", "T4", "--cloud", cloud, *place, "--name", "x")
     [node] = box["nodes"]

@@ -8,7 +8,7 @@ from tests.shell import Shell
 CLIENT = "libcloud"
 
 
-def test_a_node_from_its_creation_to_its_end(foreign: Shell) -> None:
+def test_smoke_a_node_from_its_creation_to_its_end(foreign: Shell) -> None:
     ran = foreign.run(CLIENTS / "python", SCRIPTS / "libcloud_node.py", "node")
     assert ran.code == 0, ran.err
     assert (ran.json["state"], ran.json["destroyed"]) == ("running", True)

@@ -8,7 +8,7 @@ from tests.shell import Shell
 LAUNCH = ("--gpu", "T4", "--cloud", "alibaba", "--region", "us-east-1", "--name", "x")
 
 
-def test_it_sees_a_node_gives_it_a_disk_and_ends_it(cli: Shell) -> None:
+def test_smoke_it_sees_a_node_gives_it_a_disk_and_ends_it(cli: Shell) -> None:
     [node] = cli.launch(*LAUNCH)["nodes"]
     ran = cli.run(CLIENTS / "python", SCRIPTS / "libcloud_ecs.py", node["instance_id"])
     assert ran.code == 0, ran.err

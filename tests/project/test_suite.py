@@ -1,9 +1,11 @@
-"""``.ci/suite.py``: the build machine's second look at a test that failed, and nobody else's."""
+"""How the tests are run: the build machine's second look at one that failed, and what is left for later."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,10 @@ def test_where_all_pass_or_some_never_ran_the_last_line_is_pytests_own(
     assert ended == code
     assert said in lines[-1]
     assert "FLAKY" not in lines
+
+
+def test_what_is_left_to_make_thorough_is_in_its_file() -> None:
+    files = tomllib.loads((ROOT / "tests" / "thorough.toml").read_text())
+    for name, tests in files.items():
+        text = (ROOT / "tests" / name).read_text()
+        assert set(tests) <= set(re.findall(r"^def (test_\w+)", text, re.MULTILINE)), name

@@ -43,10 +43,17 @@ def _no_placement_groups(_: object) -> str:
 
 @pytest.fixture(scope="session")
 def moto_url() -> Iterator[str]:
+    from moto.ec2.models import amis
     from moto.ec2.responses import EC2Response
     from moto.server import ThreadedMotoServer
 
     setattr(EC2Response, "describe_placement_groups", _no_placement_groups)  # noqa: B010  (moto knows none)
+    few, load = (
+        slice(10),
+        amis.load_resource,
+    )  # of the hundreds that each region would make anew at every reset
+    setattr(amis, "AMIS", amis.AMIS[few])  # noqa: B010
+    setattr(amis, "load_resource", lambda name: load(name)[few])  # noqa: B010
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 from botocore.config import Config
 
 from gpucloud.sandbox.boxes import BoxSpec
@@ -20,6 +21,7 @@ from gpucloud.sandbox.emulator import Emulator, World
 from gpucloud.sandbox.review import Review
 from gpucloud.sandbox.serve import build
 from gpucloud_aws.sandbox import AwsSandbox
+from tests.forked import NO_AUTHORITIES
 
 GROUP_PORT = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
 HERE = "198.51.100.7/32"
@@ -96,7 +98,10 @@ def hollow_sandbox(
     folder: Path, boxes: HollowBoxes, cloud: Callable[[World], Emulator] = AwsSandbox
 ) -> Iterator[Endpoint]:
     """A sandbox with one cloud, in this process."""
-    sandbox = build(folder, emulated=[cloud], boxes=boxes)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in NO_AUTHORITIES.items():
+            patch.setenv(name, value)
+        sandbox = build(folder, emulated=[cloud], boxes=boxes)
     sandbox.world.dials.set_pace({"transition_s": 0.0})
     sandbox.world.dials.set_review(Review.ALL)
     sandbox.start()

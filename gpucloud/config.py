@@ -88,6 +88,23 @@ def make_private(folder: Path) -> Path:
     return folder
 
 
+def write_whole(path: Path, text: str, *, mode: int) -> None:
+    """Replaces a whole file, with its missing folders: a crash leaves the old one or the new one.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch(mode=0o600)
+        draft.write_text(text, encoding="utf-8")
+        draft.chmod(mode)
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
 def _refuse_foreign(folder: Path) -> None:
     """The owner of a folder, or of a link to it, could replace the keys, the journal and the owner id."""
     for found in (folder.lstat(), folder.stat()):

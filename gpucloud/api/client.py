@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpucloud.api.fleet import Fleet
     from gpucloud.api.kubernetes import Kubernetes
     from gpucloud.api.launching import Confirm
+    from gpucloud.api.metrics import Metrics
     from gpucloud.api.moving import Move
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import (
@@ -193,6 +194,13 @@ class Client:
         from gpucloud.api.prices import Prices
 
         return Prices(self._session)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Metrics for Prometheus: of the journal, and of boxes over ssh."""
+        from gpucloud.api.metrics import Metrics
+
+        return Metrics(self._session)
 
     def offers(
         self,

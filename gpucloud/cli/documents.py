@@ -292,6 +292,32 @@ class K8sServeDocument(TypedDict):
     address: str
 
 
+class SampleDocument(TypedDict):
+    """One value of a metric."""
+
+    name: str
+    labels: dict[str, str]
+    value: Number
+
+
+class MetricsDocument(TypedDict):
+    """The metrics of the journal."""
+
+    samples: list[SampleDocument]
+
+
+class MetricsServeDocument(TypedDict):
+    """Where Prometheus is answered from now on: host and port."""
+
+    address: str
+
+
+class MetricsFilesDocument(TypedDict):
+    """The files that were written."""
+
+    files: list[str]
+
+
 class K8sManifestsDocument(TypedDict):
     """What a Kubernetes cluster needs to use the nodes, each as Kubernetes has it."""
 
@@ -935,6 +961,9 @@ DOCUMENTS: Mapping[str, Any] = {
     "images": ImagesDocument,
     "k8s-manifests": K8sManifestsDocument,
     "k8s-serve": K8sServeDocument,
+    "metrics": MetricsDocument,
+    "metrics-files": MetricsFilesDocument,
+    "metrics-serve": MetricsServeDocument,
     "launch": LaunchDocument,
     "list": ListDocument,
     "logs": LogDocument | LogLineDocument,

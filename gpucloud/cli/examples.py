@@ -96,6 +96,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "slurm sync": ("slurm sync", "slurm sync --cluster lab/cluster.yaml --json"),
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),
     "check": ("check", "check --policy aws"),
+    "metrics": ("metrics --once", "metrics serve --port 9420"),
     "audit": ("audit --last 20", "audit --since 1h"),
     "sandbox": ("sandbox status", "sandbox stock 0 --type g4dn.xlarge"),
     "sandbox start": ("sandbox start", "sandbox start --review off"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpucloud.api.launching import Confirm
     from gpucloud.api.metrics import Metrics
     from gpucloud.api.moving import Move
+    from gpucloud.api.notices import Notices
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import (
         Ended,
@@ -194,6 +195,13 @@ class Client:
         from gpucloud.api.prices import Prices
 
         return Prices(self._session)
+
+    @property
+    def notices(self) -> Notices:
+        """Notices to people, by the channels of the configuration."""
+        from gpucloud.api.notices import Notices
+
+        return Notices(self._session)
 
     @property
     def metrics(self) -> Metrics:

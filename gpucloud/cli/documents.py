@@ -318,6 +318,21 @@ class MetricsFilesDocument(TypedDict):
     files: list[str]
 
 
+class TestedChannelDocument(TypedDict):
+    """A channel for notices, and whether it took a test."""
+
+    channel: str
+    kind: str
+    sent: bool
+    error: str | None
+
+
+class NotifyTestDocument(TypedDict):
+    """What became of the test of each channel."""
+
+    channels: list[TestedChannelDocument]
+
+
 class K8sManifestsDocument(TypedDict):
     """What a Kubernetes cluster needs to use the nodes, each as Kubernetes has it."""
 
@@ -964,6 +979,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "metrics": MetricsDocument,
     "metrics-files": MetricsFilesDocument,
     "metrics-serve": MetricsServeDocument,
+    "notify-test": NotifyTestDocument,
     "launch": LaunchDocument,
     "list": ListDocument,
     "logs": LogDocument | LogLineDocument,

@@ -97,6 +97,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),
     "check": ("check", "check --policy aws"),
     "metrics": ("metrics --once", "metrics serve --port 9420"),
+    "notify": ("notify test", "notify test ops"),
+    "notify test": ("notify test", "notify test ops --json"),
     "audit": ("audit --last 20", "audit --since 1h"),
     "sandbox": ("sandbox status", "sandbox stock 0 --type g4dn.xlarge"),
     "sandbox start": ("sandbox start", "sandbox start --review off"),

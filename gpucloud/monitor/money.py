@@ -88,9 +88,9 @@ def _of_box(box: Box, now: datetime, billing_of: BillingOf) -> Iterator[Sample]:
     yield sample(CREATED, _seconds(box.created_at), box=name, cloud=cloud)
     if box.expires_at is not None:
         yield sample(EXPIRES, _seconds(box.expires_at), box=name, cloud=cloud)
-    steps = box.measured.boot_seconds if box.measured else {}
-    for step, seconds in steps.items():
-        yield sample(BOOT, seconds, box=name, cloud=cloud, step=step)
+    if box.measured is not None:
+        for step, seconds in box.measured.boot_seconds.items():
+            yield sample(BOOT, seconds, box=name, cloud=cloud, step=step)
 
 
 def _seconds(at: datetime) -> float:

@@ -86,7 +86,7 @@ def _handler(source: Source, token: str | None) -> type[BaseHTTPRequestHandler]:
             """Says nothing: Prometheus knows what failed."""
 
         def _answer(self) -> Answer:
-            port = self.server.server_address[1]
+            port: int = self.connection.getsockname()[1]
             address = f"{HOST}:{port}"
             # A page on the web can make a browser ask here, by a name of its own for this address.
             if self.headers.get("Host") not in {address, f"localhost:{port}"}:

@@ -189,7 +189,8 @@ def test_a_box_its_gpu_and_its_price_are_seen_and_what_costs_in_vain_is_told(
             stack.enter_context(running([*command, listen[name]], tmp_path / f"{name}.log"))
 
         def shown(expression: str) -> list[float]:
-            return until(lambda: values(ports["prometheus"], expression), expression)
+            found: list[float] = until(lambda: values(ports["prometheus"], expression), expression)
+            return found
 
         of_demo = '{box="demo",cloud="aws",job="gpucloud-boxes"}'
         assert shown(f"DCGM_FI_DEV_GPU_UTIL{of_demo}") == [87]

@@ -53,7 +53,7 @@ def test_the_rules_alert_as_they_are_meant_to(program: Callable[[str], str], tmp
         [program("promtool"), "check", "config", SHIPPED / "prometheus.yml"],
         [program("amtool"), "check-config", SHIPPED / "alertmanager.yml"],
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     assert tested == {rule["alert"] for rule in rules()}
 

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
-from gpucloud.clouds.documents import AuditDocument
+from gpucloud.clouds.documents import AuditDocument, FollowedCallDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
 from gpucloud.elastic.ray.configuration import Configuration
 from gpucloud.market.documents import (
@@ -959,6 +959,7 @@ SandboxDocument = (
 
 DOCUMENTS: Mapping[str, Any] = {
     "audit": AuditDocument,
+    "audit-call": FollowedCallDocument,
     "check": CheckDocument,
     "commitments": CommitmentsDocument,
     "completion": CompletionDocument,

@@ -552,7 +552,7 @@ def test_a_box_without_a_driver_is_guarded_too(box: GuardedBox) -> None:
 # --- for Prometheus
 
 TOLD = "0, 87, 2, 41, 1024, 14336, 61, 66.25, 1410, Disabled, 00000000:00:1E.0, Tesla T4, GPU-1\n"
-CUT = "1, [N/A], 0, [N/A], 0, 81920, 30, [N/A], 1980, Enabled, 00000000:00:1F.0, NVIDIA H100, GPU-2\n"
+CUT = "1, 0, 0, [N/A], 0, 81920, 30, [N/A], 1980, Enabled, 00000000:00:1F.0, NVIDIA H100, GPU-2\n"
 
 
 def test_the_metrics_of_gpus_have_the_names_and_labels_that_dashboards_know(box: GuardedBox) -> None:

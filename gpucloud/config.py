@@ -18,6 +18,9 @@ from gpucloud.errors import UsageError
 JOURNAL = "journal.db"
 HOSTS = "ssh_config"
 """The names in the state folder of the journal's file, and of the boxes' file for other ssh clients."""
+CHANNELS = "notify.yaml"
+CHANNELS_VARIABLE = "GPUCLOUD_NOTIFY"
+"""The file in the configuration folder with the channels for notices, and the variable in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,23 @@ def make_private(folder: Path) -> Path:
             hint="set GPUCLOUD_HOME to a folder that you can write to",
         ) from error
     return folder
+
+
+def write_whole(path: Path, text: str, *, mode: int) -> None:
+    """Replaces a whole file, with its missing folders: a crash leaves the old one or the new one.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch(mode=0o600)
+        draft.write_text(text, encoding="utf-8")
+        draft.chmod(mode)
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _refuse_foreign(folder: Path) -> None:

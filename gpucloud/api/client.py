@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from gpucloud.api.fleet import Fleet
     from gpucloud.api.kubernetes import Kubernetes
     from gpucloud.api.launching import Confirm
+    from gpucloud.api.metrics import Metrics
     from gpucloud.api.moving import Move
+    from gpucloud.api.notices import Notices
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import (
         Ended,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
-    from gpucloud.clouds.audit import AuditRecord
+    from gpucloud.clouds.audit import AuditRecord, Entry
     from gpucloud.clusters.members import Members
     from gpucloud.costs.comparison import Comparison
     from gpucloud.costs.focus import Row
@@ -193,6 +195,20 @@ class Client:
         from gpucloud.api.prices import Prices
 
         return Prices(self._session)
+
+    @property
+    def notices(self) -> Notices:
+        """Notices to people, by the channels of the configuration."""
+        from gpucloud.api.notices import Notices
+
+        return Notices(self._session)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Metrics for Prometheus: of the journal, and of boxes over ssh."""
+        from gpucloud.api.metrics import Metrics
+
+        return Metrics(self._session)
 
     def offers(
         self,
@@ -1617,11 +1633,32 @@ class Client:
             UsageError: there is no box with this name.
         """
         from gpucloud.clouds.audit import calls_on_record
+
+        return calls_on_record(self.state, box=box and self._id_of(box), since=since, most=most)
+
+    def follow_audit(self, *, box: str | None = None) -> Iterator[Entry]:
+        """The calls from now on, of this and of other processes, until the caller stops iterating.
+
+        Args:
+            box: only calls for the box with this name or id.
+
+        Returns:
+            Each call as it is about to be sent, and again with its outcome; both have the same ``call``.
+
+        Raises:
+            UsageError: there is no box with this name.
+        """
+        from gpucloud.clouds.audit import FOLLOW_S, follow
+        from gpucloud.runtime.tasks import Tasks
+
+        tasks, id_ = self._session.tasks or Tasks(), box and self._id_of(box)
+        return follow(self.state, lambda: tasks.pause(FOLLOW_S), lambda call: id_ in {None, call.get("box")})
+
+    def _id_of(self, box: str) -> str:
+        """The id of the box with this name; an id stays, as its box may not be in the journal any more."""
         from gpucloud.journal.lifecycle import id_time
 
-        if box is not None and id_time(box) is None:
-            box = self._find(box, None).id
-        return calls_on_record(self.state, box=box, since=since, most=most)
+        return box if id_time(box) is not None else self._find(box, None).id
 
     def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> list[JournalBox]:
         """The boxes of a run, or all with the volumes, also ended ones; those of other owners on request."""

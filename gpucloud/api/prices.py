@@ -82,6 +82,8 @@ class Prices:
             NoOfferError: no cloud with a price API has such a GPU.
             UsageError: the limit or the pause is not valid.
         """
+        from gpucloud.api.notices import Notices
+        from gpucloud.market.search import offer_text
         from gpucloud.market.watch import refuse_hasty, watch
         from gpucloud.planning.object_store import refuse_near
 
@@ -91,7 +93,10 @@ class Prices:
 
         def looks() -> Iterator[Look]:
             with self._session.operation() as context, catalog.history() as history:
-                yield from watch(context, catalog.shipped, history, spec, below=below, every=every)
+                for look in watch(context, catalog.shipped, history, spec, below=below, every=every):
+                    if look.fell and look.offer is not None:
+                        Notices(self._session).tell_price(look, offer_text(look.offer))
+                    yield look
 
         return looks()
 

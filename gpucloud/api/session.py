@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.config import HOSTS, JOURNAL, Paths, find_owner, find_paths, make_private
+from gpucloud.config import (
+    CHANNELS,
+    CHANNELS_VARIABLE,
+    HOSTS,
+    JOURNAL,
+    Paths,
+    find_owner,
+    find_paths,
+    make_private,
+)
 from gpucloud.errors import UsageError
 from gpucloud.runtime.events import Sink, Warned
 
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from gpucloud.journal.records import Box
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
+    from gpucloud.monitor.channels import Channel
     from gpucloud.runtime.context import Context
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.sandbox.client import Endpoint
@@ -175,7 +185,7 @@ class Session:
         from gpucloud.runtime.tasks import Tasks
 
         proxy_command, journal = self.proxy_command, self.journal
-        with calling() as call, renewing(journal):
+        with self._telling(journal), calling() as call, renewing(journal):
             context = Context(
                 owner=self.owner,
                 journal=journal,
@@ -197,6 +207,56 @@ class Session:
                     from gpucloud.boxes.hosts import keep_hosts
 
                     keep_hosts(context)
+
+    # --- notices
+
+    def channels(self) -> tuple[Channel, ...]:
+        """The user's channels for notices; most users have none.
+
+        Raises:
+            UsageError: the file, or the variable in its place, cannot be used.
+        """
+        config, variables = self.paths.config, self.profile.variables
+        if not (variables.get(CHANNELS_VARIABLE) or (config / CHANNELS).exists()):
+            return ()
+        from gpucloud.monitor.settings import read_channels
+
+        return read_channels(config, variables)
+
+    @contextmanager
+    def _telling(self, journal: Journal) -> Generator[None]:
+        """Sends notices of what is journalled in the body. Without channels it does nothing."""
+        try:
+            channels = self.channels()
+        except UsageError as error:  # no reason to leave a box running
+            channels = ()
+            self.on_event(Warned("notify", f"nobody is notified: {error.message}", error.hint))
+        if not channels:
+            yield
+            return
+        from gpucloud.monitor.delivery import FILE, Sent
+        from gpucloud.monitor.watching import Watch
+
+        watch = Watch(
+            owner=self.owner,
+            journal=journal,
+            channels=channels,
+            sent=Sent(self.state / FILE),
+            now=self.now,
+            billing_of=self.billing_of,
+            complain=self._complain,
+            prefix=self.notice_prefix,
+        )
+        with watch.watching():
+            yield
+
+    @property
+    def notice_prefix(self) -> str:
+        """What the text of each notice begins with."""
+        return "Sandbox: " if self.sandboxed else ""
+
+    def _complain(self, text: str) -> None:
+        self.on_event(Warned("notify", text))
 
     def checking(self) -> Means:
         """What a check works with. It does without the journal, and reports a damaged one like any fault."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.api.fleet import Fleet
+from gpucloud.config import write_whole
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.cluster_file import load_cluster
 from gpucloud.elastic.slurm.commands import Controller
@@ -130,7 +131,7 @@ class Slurm:
             path, old = self.folder / file.name, before[file.name]
             same = old == file.text or (file.theirs and old is not None)
             if not same:
-                _write(path, file.text, file.mode)
+                write_whole(path, file.text, mode=file.mode)
             state = "kept" if same and file.theirs else "same" if same else "written"
             written.append(WrittenFile(path=path, state=state))
         if self._session.sandboxed:
@@ -385,20 +386,3 @@ def _text(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    """Replaces a whole file: a crash leaves the old one or the new one.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.touch(mode=0o600)
-        draft.write_text(text, encoding="utf-8")
-        draft.chmod(mode)
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

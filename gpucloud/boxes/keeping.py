@@ -83,7 +83,7 @@ def setup_failed(context: Context, box: Box, cause: BaseException) -> SetupFaile
     return SetupFailedError(
         f"{cause}\n{name} is kept (state failed), and billed until its deadline",
         hint=f"enter it: gpucloud ssh {name}; repeat its setup: gpucloud setup {name}",
-        left=[dict(item.as_dict()) for item in owed(context, box)],
+        left=[dict(item.as_dict()) for item in owed(context.journal, box)],
         owed_command=f"gpucloud down {name} --yes",
     )
 

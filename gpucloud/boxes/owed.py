@@ -10,20 +10,20 @@ from gpucloud.errors import CloudError, GpucloudError, OwedError
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import Owed
 from gpucloud.journal.records import Box
+from gpucloud.journal.store import Journal
 from gpucloud.resources import Ref, ResourceKind
-from gpucloud.runtime.context import Context
 from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 
-def owed(context: Context, box: Box) -> list[Owed]:
+def owed(journal: Journal, box: Box) -> list[Owed]:
     """What may still be billed of a box: billable resources, and create calls with an unknown outcome."""
     left: list[Owed] = []
-    for row in context.journal.resources(box.id):
+    for row in journal.resources(box.id):
         if row.ref.kind.billable and row.state != "gone_once":
             left.append(_owed(box, row.ref, row.name))
-    for intent in context.journal.intents(box.id, unresolved=True):
+    for intent in journal.intents(box.id, unresolved=True):
         if intent.status == "open":
             ref = Ref(
                 cloud=intent.cloud,

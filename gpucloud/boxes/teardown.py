@@ -80,7 +80,7 @@ def _taken_back(context: Context, box: Box) -> Box:
         if taken is not None:
             return taken
         if not context.tasks.left_s:
-            raise owed_error(box, owed(context, box), None)
+            raise owed_error(box, owed(context.journal, box), None)
         context.tasks.pause(FOLLOW_EVERY_S)
 
 
@@ -101,7 +101,7 @@ def _take_down(
 
 def _pass(context: Context, box: Box) -> tuple[list[Owed], GpucloudError | None]:
     trouble = settle_box(context, box)
-    return owed(context, box), trouble
+    return owed(context.journal, box), trouble
 
 
 def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
@@ -124,7 +124,7 @@ def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, 
 
     def end() -> tuple[list[Owed], GpucloudError | None]:
         trouble = settle_box(context, box, chosen)
-        return [item for item in owed(context, box) if not item.ref.id or chosen(item.ref)], trouble
+        return [item for item in owed(context.journal, box) if not item.ref.id or chosen(item.ref)], trouble
 
     with context.tasks.within(budget_s):
         until_gone(context, box, end)

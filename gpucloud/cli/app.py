@@ -85,6 +85,8 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
+    "metrics": Entry("gpucloud.cli.metrics:metrics", "Show Prometheus what boxes do and cost.", PROGRAM),
+    "notify": Entry("gpucloud.cli.notify:COMMANDS", "Test the channels for messages.", PROGRAM),
     "audit": Entry("gpucloud.cli.audit:audit", "Show the cloud calls that changed something.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "Run and control local emulated clouds.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print JSON Schemas of specs and answers.", PROGRAM),

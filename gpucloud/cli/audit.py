@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,10 +13,13 @@ from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.cli.market import show_table
-from gpucloud.cli.output import counted, utc_now
+from gpucloud.cli.output import clean, counted, utc_now
 from gpucloud.clouds.audit import FILE, Entry
 from gpucloud.resources import short_id
 from gpucloud_pricing import format_money
+
+if TYPE_CHECKING:
+    from gpucloud.clouds.documents import FollowedCallDocument
 
 NEWEST = 200
 """How many calls are shown by default."""
@@ -49,11 +53,18 @@ def audit(
         int, typer.Option("--last", "-n", help="Number of calls, newest first.", min=1, metavar="N")
     ] = NEWEST,
     all: Annotated[bool, typer.Option("--all", "-a", help="Show all calls.")] = False,  # noqa: A002
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Show calls from now on, until a signal.")
+    ] = False,
 ) -> None:
     """Show the newest calls that changed something in a cloud, or tried to.
 
     Each call is recorded before it is sent: one without an outcome was sent by a process that ended first.
+    With --follow, a call is shown as it is sent, and again with its outcome; with --json, each as a line.
     """
+    if follow:
+        _follow(app, box)
+        return
     first = None if since is None else read_since(since, utc_now())
     record = app.client.audit(box=box, since=first, most=None if all else last)
     if record.damaged:
@@ -71,6 +82,16 @@ def audit(
     if record.more:
         newest = counted(len(record.calls), "call")
         app.output.say(f"Shown: the newest {newest}. More: --last N, --since TIME; all: --all")
+
+
+def _follow(app: App, box: str | None) -> None:
+    with app.working(quiet=True) as (client, _):
+        for call in client.follow_audit(box=box):
+            if app.output.json:
+                app.output.record("audit-call", cast("FollowedCallDocument", call))
+            else:
+                app.output.line(clean("  ".join(str(each) for each in _row(call) if each)))
+                sys.stdout.flush()
 
 
 def _nothing_text(box: str | None, since: str | None) -> str:

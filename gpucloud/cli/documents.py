@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
-from gpucloud.clouds.documents import AuditDocument
+from gpucloud.clouds.documents import AuditDocument, FollowedCallDocument
 from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
 from gpucloud.elastic.ray.configuration import Configuration
 from gpucloud.market.documents import (
@@ -290,6 +290,47 @@ class K8sServeDocument(TypedDict):
     """Where cluster-autoscaler is answered from now on."""
 
     address: str
+
+
+class SampleDocument(TypedDict):
+    """One value of a metric."""
+
+    name: str
+    labels: dict[str, str]
+    value: Number
+
+
+class MetricsDocument(TypedDict):
+    """The metrics of the journal."""
+
+    samples: list[SampleDocument]
+
+
+class MetricsServeDocument(TypedDict):
+    """Where Prometheus is answered from now on: host and port."""
+
+    address: str
+
+
+class MetricsFilesDocument(TypedDict):
+    """The files that were written."""
+
+    files: list[str]
+
+
+class TestedChannelDocument(TypedDict):
+    """A channel for notices, and whether it took a test."""
+
+    channel: str
+    kind: str
+    sent: bool
+    error: str | None
+
+
+class NotifyTestDocument(TypedDict):
+    """What became of the test of each channel."""
+
+    channels: list[TestedChannelDocument]
 
 
 class K8sManifestsDocument(TypedDict):
@@ -918,6 +959,7 @@ SandboxDocument = (
 
 DOCUMENTS: Mapping[str, Any] = {
     "audit": AuditDocument,
+    "audit-call": FollowedCallDocument,
     "check": CheckDocument,
     "commitments": CommitmentsDocument,
     "completion": CompletionDocument,
@@ -935,6 +977,10 @@ DOCUMENTS: Mapping[str, Any] = {
     "images": ImagesDocument,
     "k8s-manifests": K8sManifestsDocument,
     "k8s-serve": K8sServeDocument,
+    "metrics": MetricsDocument,
+    "metrics-files": MetricsFilesDocument,
+    "metrics-serve": MetricsServeDocument,
+    "notify-test": NotifyTestDocument,
     "launch": LaunchDocument,
     "list": ListDocument,
     "logs": LogDocument | LogLineDocument,

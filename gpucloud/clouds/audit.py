@@ -12,7 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,10 +29,11 @@ FILE = "audit.jsonl"
 LONGEST = 2000
 """The most characters of one value: a longer one is cut, so that a line is one write."""
 
+FOLLOW_S = 0.5
 BLOCK = 65536
 LONGEST_LINE = 65536
 MOST_UNDER_WAY = 10_000
-"""How many outcomes to keep until their calls are found: more calls are never under way at once."""
+"""How many halves of calls to keep until the other half is found: more are never under way at once."""
 
 Entry = Mapping[str, Any]
 _about: ContextVar[Mapping[str, Any]] = ContextVar("about", default={})  # noqa: B039  (never changed)
@@ -155,24 +156,14 @@ def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | 
     outcomes: dict[str, dict[str, Any]] = {}
     damaged, more = 0, False
     for line in _backwards(folder / FILE):
-        try:
-            entry: dict[str, Any] = json.loads(line)
-            number = str(entry.pop("call"))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        number, entry = _entry(line)
+        if number is None:
             damaged += 1
             continue
         if "action" not in entry:
-            outcomes[number] = entry
-            if len(outcomes) > MOST_UNDER_WAY:
-                del outcomes[next(iter(outcomes))]
+            _keep(outcomes, number, entry)
             continue
-        answer = outcomes.pop(number, {})
-        call = {
-            **entry,
-            "outcome": answer.get("outcome"),
-            "request_id": answer.get("request_id"),
-            "answered_at": answer.get("at"),
-        }
+        call = _call(entry, outcomes.pop(number, {}))
         if not wanted(call):
             continue
         if most is not None and len(calls) == most:
@@ -180,6 +171,83 @@ def read(folder: Path, wanted: Callable[[Entry], object] = bool, *, most: int | 
             break
         calls.append(call)
     return AuditRecord(calls=calls[::-1], damaged=damaged, more=more)
+
+
+def follow(
+    folder: Path, pause: Callable[[], object], wanted: Callable[[Entry], object] = bool
+) -> Generator[Entry]:
+    """The calls from now on: each as it is about to be sent, and again with its outcome. Never ends.
+
+    Args:
+        folder: the state folder.
+        pause: is called when there is nothing new.
+        wanted: whether a call matches.
+
+    Yields:
+        As :class:`AuditRecord` has them, with ``call``: the same text for both.
+    """
+    rest, under_way = b"", dict[str, dict[str, Any]]()
+    for new in _written(folder / FILE):
+        *lines, rest = (rest + new).split(b"\n")
+        rest = rest[-LONGEST_LINE:]
+        for line in lines:
+            number, entry = _entry(line)
+            if number is None:
+                continue
+            if "action" in entry:
+                _keep(under_way, number, entry)
+                call = _call(entry, {})
+            elif number in under_way:
+                call = _call(under_way.pop(number), entry)
+            else:
+                continue
+            if wanted(call):
+                yield {"call": number, **call}
+        if not new:
+            pause()
+
+
+def _written(path: Path) -> Generator[bytes]:
+    """What is written to a file from now on, and to one that takes its place; empty for nothing new."""
+    at, known = 0, ""
+    with suppress(FileNotFoundError):
+        found = path.stat()
+        at, known = found.st_size, f"{found.st_dev}:{found.st_ino}"
+    while True:
+        new = b""
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            this = f"{found.st_dev}:{found.st_ino}"
+            at, known = (at if this == known and found.st_size >= at else 0), this
+            file.seek(at)
+            new = file.read(BLOCK)
+        at += len(new)
+        yield new
+
+
+def _entry(line: bytes) -> tuple[str | None, dict[str, Any]]:
+    """The id of the call of a line, and its other fields; ``None`` for a line that cannot be parsed."""
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        return str(entry.pop("call")), entry
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None, {}
+
+
+def _call(entry: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **entry,
+        "outcome": answer.get("outcome"),
+        "request_id": answer.get("request_id"),
+        "answered_at": answer.get("at"),
+    }
+
+
+def _keep(lines: dict[str, dict[str, Any]], number: str, entry: dict[str, Any]) -> None:
+    """Keeps half of a call until the other half is found."""
+    lines[number] = entry
+    if len(lines) > MOST_UNDER_WAY:
+        del lines[next(iter(lines))]
 
 
 def _backwards(path: Path) -> Generator[bytes]:

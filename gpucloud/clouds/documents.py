@@ -40,6 +40,16 @@ class CallDocument(TypedDict):
     answered_at: str | None
 
 
+class FollowedCallDocument(CallDocument):
+    """A call as it is about to be sent, without an outcome; and again with it.
+
+    Attributes:
+        call: the same for both.
+    """
+
+    call: str
+
+
 class AuditDocument(TypedDict):
     """The newest calls on record, in the order in which they were sent.
 

@@ -57,7 +57,7 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
             with isolated(troubles, f"box {box.name!r}"):
                 end = ends.get(box.id)
                 if end is None or not end.done:
-                    raise owed_error(box, owed(context, box), None)
+                    raise owed_error(box, owed(context.journal, box), None)
                 ended[box.id] = end.value()
     return [ended[box.id] for box in boxes if box.id in ended]
 

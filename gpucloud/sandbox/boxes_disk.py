@@ -20,6 +20,7 @@ from gpucloud.sandbox.boxes_volumes import Mounts
 PEERS = "var/lib/gpucloud/peers.json"
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 CLOCK, BOOT_ID, KERNEL_LOG = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id", "dev/kmsg"
+GPU_PERCENT = "tmp/gpu-percent"
 IN_MEMORY = ("dev", "proc", "run")
 """The folders of a root disk that no copy of it has."""
 DRIVER = "driver.done"
@@ -76,6 +77,13 @@ class Disk:
         draft = self.root / f"{CLOCK}.new"
         draft.write_text(f"{ahead_s:.3f} {up_ahead_s:.3f}\n", encoding="ascii")
         draft.replace(self.root / CLOCK)
+
+    def used_percent(self) -> int:
+        """How much the GPUs are used: what is in the box's ``/tmp/gpu-percent``."""
+        try:
+            return min(int((self.root / GPU_PERCENT).read_text(encoding="ascii")), 100)
+        except (OSError, ValueError):
+            return 0
 
     def per_boot(self) -> list[Path]:
         """The scripts that cloud-init runs at every boot."""

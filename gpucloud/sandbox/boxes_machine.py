@@ -219,6 +219,7 @@ class Box:
             driver=self.spec.driver or INSTALLED,
             sick=self.spec.sick,
             fabric=self.spec.fabric,
+            used_percent=self._disk.used_percent(),
         )
 
     def end_at(self, timer: str, moment: datetime | None) -> None:

@@ -48,7 +48,7 @@ class Gpus:
     """The GPUs of one box: ``model`` in the market's vocabulary; ``memory_mib`` is of each.
 
     ``sick`` is one of :data:`SICKNESSES`, of the first or last of them. ``fabric`` is the RDMA network that
-    the machine is joined to others by.
+    the machine is joined to others by. ``used_percent`` is how much they are used.
     """
 
     box: str
@@ -59,6 +59,7 @@ class Gpus:
     driver: str
     sick: str | None = None
     fabric: str | None = None
+    used_percent: int = 0
 
     @property
     def driver_seen(self) -> str:
@@ -132,9 +133,10 @@ def _chosen(gpus: Gpus, arguments: Sequence[str]) -> tuple[list[str], list[int]]
 def _query(gpus: Gpus, chosen: Sequence[int], fields: Sequence[str], format_: str) -> tuple[int, str]:
     layout = format_.split(",")
     units = "nounits" not in layout
-    mib, percent, watt = (" MiB", " %", " W") if units else ("", "", "")
+    mib, percent, watt, mhz = (" MiB", " %", " W", " MHz") if units else ("", "", "", "")
     lines = [] if "noheader" in layout else [", ".join(fields)]
     for index in chosen:
+        is_cut = gpus.mig.mode(index) == "Enabled"
         values = {
             "index": str(index),
             "name": product_name(gpus.model, gpus.memory_mib),
@@ -147,10 +149,11 @@ def _query(gpus: Gpus, chosen: Sequence[int], fields: Sequence[str], format_: st
             "memory.total": f"{gpus.memory_mib}{mib}",
             "memory.used": f"0{mib}",
             "memory.free": f"{gpus.memory_mib}{mib}",
-            "utilization.gpu": "[N/A]" if gpus.mig.mode(index) == "Enabled" else f"0{percent}",
-            "utilization.memory": f"0{percent}",
+            "utilization.gpu": "[N/A]" if is_cut else f"{gpus.used_percent}{percent}",
+            "utilization.memory": "[N/A]" if is_cut else f"0{percent}",
             "temperature.gpu": "34",
             "power.draw": f"27.00{watt}",
+            "clocks.sm": f"210{mhz}",
             "mig.mode.current": gpus.mig.mode(index),
             "mig.mode.pending": gpus.mig.mode(index, pending=True),
             "ecc.errors.uncorrected.volatile.total": "0",

@@ -83,7 +83,12 @@ def read_outline(file: Path) -> Outline:
     Raises:
         UsageError: the file cannot be read, is too large, or has another structure.
     """
-    return _parsed(_bytes(file), str(file), _Reader.outline)
+    return parse_outline(_bytes(file), str(file))
+
+
+def parse_outline(data: bytes, source: str) -> Outline:
+    """As :func:`read_outline`, of a text whose source is named for messages."""
+    return _parsed(data, source, _Reader.outline)
 
 
 def _bytes(file: Path) -> bytes:

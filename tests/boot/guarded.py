@@ -95,6 +95,11 @@ class GuardedBox:
         status: dict[str, Any] = json.loads(text)
         return status
 
+    @property
+    def metrics(self) -> str:
+        """What the guard wrote for Prometheus."""
+        return (self.root / "run/gpucloud/metrics.prom").read_text(encoding="utf-8")
+
     # --- its clocks
 
     def new_boot(self) -> None:

@@ -549,6 +549,71 @@ def test_a_box_without_a_driver_is_guarded_too(box: GuardedBox) -> None:
     until(lambda: box.powered_off)
 
 
+# --- for Prometheus
+
+TOLD = "0, 87, 2, 41, 1024, 14336, 61, 66.25, 1410, Disabled, 00000000:00:1E.0, Tesla T4, GPU-1\n"
+CUT = "1, 0, 0, [N/A], 0, 81920, 30, [N/A], 1980, Enabled, 00000000:00:1F.0, NVIDIA H100, GPU-2\n"
+
+
+def test_the_metrics_of_gpus_have_the_names_and_labels_that_dashboards_know(box: GuardedBox) -> None:
+    box.write("dev/kmsg", "4,1,2,-;NVRM: Xid (PCI:0000:00:1e): 48, pid=7, DBE\n")
+    box.arm(gpus=2)
+    box.write("told/gpus", TOLD + CUT)
+    box.minutes(1)
+    box.shows(lambda: "GPU_UTIL" in box.metrics)
+    of_first = 'gpu="0",UUID="GPU-1",device="nvidia0",modelName="Tesla T4",Hostname="mine"'
+    of_cut = 'gpu="1",UUID="GPU-2",device="nvidia1",modelName="NVIDIA H100",Hostname="mine"'
+    lines = box.metrics.splitlines()
+    for name, value in {
+        "GPU_UTIL": "87",
+        "MEM_COPY_UTIL": "41",
+        "FB_USED": "1024",
+        "FB_FREE": "14336",
+        "GPU_TEMP": "61",
+        "POWER_USAGE": "66.25",
+        "SM_CLOCK": "1410",
+        "ECC_DBE_VOL_TOTAL": "2",
+        "XID_ERRORS": "48",
+    }.items():
+        assert f"DCGM_FI_DEV_{name}{{{of_first}}} {value}" in lines
+    of_second = [line for line in lines if of_cut in line]
+    assert f"DCGM_FI_DEV_FB_FREE{{{of_cut}}} 81920" in of_second
+    assert f"DCGM_FI_DEV_XID_ERRORS{{{of_cut}}} 0" in of_second
+    assert not [line for line in of_second if "UTIL" in line or "POWER" in line], "unknown is not zero"
+
+
+def test_the_metrics_of_the_box_are_there_and_each_name_is_explained(box: GuardedBox) -> None:
+    box.arm(idle_s=7200)
+    box.write("home/gpucloud/.gpucloud/checkpoints/latest.json", "{}")
+    box.write("told/gpus", TOLD)
+    box.minutes(1)
+    box.shows(lambda: "GPU_UTIL" in box.metrics)
+    names = [line.partition("{")[0].partition(" ")[0] for line in box.metrics.splitlines() if line[0] != "#"]
+    for name in set(names):
+        assert f"# HELP {name} " in box.metrics
+        assert f"# TYPE {name} {'counter' if name.endswith('TOTAL') else 'gauge'}\n" in box.metrics
+    assert {each for each in names if not each.startswith("DCGM")} == {
+        "gpucloud_box_seconds_left",
+        "gpucloud_box_idle_seconds",
+        "gpucloud_box_health",
+        "gpucloud_guard_poll_timestamp_seconds",
+        "gpucloud_checkpoint_timestamp_seconds",
+    }
+    assert 'gpucloud_box_health{what="ecc"} 1\n' in box.metrics
+    assert 'gpucloud_box_health{what="disk"} 0\n' in box.metrics
+
+
+def test_figures_of_gpus_that_do_not_answer_any_more_are_no_longer_told(box: GuardedBox) -> None:
+    box.arm()
+    box.write("told/gpus", TOLD)
+    box.minutes(1)
+    box.shows(lambda: "GPU_UTIL" in box.metrics)
+    box.program("nvidia-smi", "exit 9")
+    box.pass_time(200)
+    assert "DCGM" not in box.metrics
+    assert "gpucloud_guard_poll_timestamp_seconds" in box.metrics
+
+
 # --- rules
 
 
@@ -569,7 +634,7 @@ def test_the_uptime_of_earlier_boots_counts_and_that_of_this_one_once() -> None:
 
 def test_the_drivers_errors_are_found_among_the_kernels_words() -> None:
     text = "6,1,2,-;usb 1-1: new\n4,2,3,-;NVRM: Xid (PCI:0000:00:1e): 48, pid=1, DBE\n4,3,4,-;NVRM: loading\n"
-    assert read_xids(text) == ["48, pid=1, DBE"]
+    assert read_xids(text) == [("0000:00:1e", "48, pid=1, DBE")]
 
 
 def test_the_guard_is_written_in_python_3_8() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections import Counter
 from typing import Any
 
@@ -57,6 +59,31 @@ def test_reading_commands_leave_no_trace(cli: Shell) -> None:
     ):
         cli(*command)
     assert on_record(cli) == []
+
+
+def test_calls_are_followed_as_they_are_sent_and_answered(cli: Shell) -> None:
+    """Also into a file that is made, or replaced, meanwhile."""
+    follower = cli.start("audit", "--follow", "--json")
+    assert follower.stdout is not None
+    time.sleep(1)
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
+    calls: list[dict[str, Any]] = []
+    while not any(call["action"] == "ec2:RunInstances" and call["outcome"] for call in calls):
+        calls.append(json.loads(follower.stdout.readline()))
+    file = cli.home / "state-sandbox" / "audit.jsonl"
+    file.rename(file.with_suffix(".old"))
+    assert cli("down", "x", "--yes").code == 0
+    while not any(call["action"] == "ec2:TerminateInstances" and call["outcome"] for call in calls):
+        calls.append(json.loads(follower.stdout.readline()))
+    follower.send_signal(signal.SIGINT)
+    follower.communicate(timeout=30)
+    assert {call["schema"] for call in calls} == {"gpucloud.audit-call/v1"}
+    by_call: dict[str, list[Any]] = {}
+    for call in calls:
+        by_call.setdefault(call["call"], []).append(call["outcome"])
+    assert all(outcomes[0] is None for outcomes in by_call.values())
+    answered = [outcomes for outcomes in by_call.values() if len(outcomes) > 1]
+    assert all(len(outcomes) == 2 and outcomes[1] for outcomes in answered)
 
 
 def test_a_refusal_is_on_record_in_the_clouds_own_words(cli: Shell) -> None:

@@ -118,7 +118,7 @@ def test_a_disk_alone_is_owed(bench: Bench) -> None:
         journal.write(box, Gone(resource=named(row.ref, row.name)))
     disk = a_ref(kind=ResourceKind.DISK, id="vol-1")
     journal.write(box, Made(resource=named(disk, "x")))
-    assert [item.ref for item in owed(bench.context(), box)] == [disk]
+    assert [item.ref for item in owed(bench.context().journal, box)] == [disk]
 
 
 def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:

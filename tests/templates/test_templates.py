@@ -77,7 +77,7 @@ def test_the_guard_is_armed_before_anything_else_with_both_of_its_ends() -> None
     settings, modules = guard_of(render(PLAN))
     assert settings["deadline"] == datetime(2030, 1, 31, 12, 0, tzinfo=UTC).timestamp()
     assert settings["ttl_s"] == 3600
-    assert {"__init__.py", "__main__.py", "rules.py", "machine.py", "watch.py"} == set(modules)
+    assert {"__init__.py", "__main__.py", "rules.py", "machine.py", "metrics.py", "watch.py"} == set(modules)
 
 
 def test_the_guard_travels_whole_but_for_what_only_readers_need() -> None:
@@ -268,9 +268,9 @@ def test_what_no_cloud_takes_is_refused_with_the_size_and_a_way_out() -> None:
 @pytest.mark.parametrize(
     ("software", "kib"),
     [
-        (replace(FULL, wheels=None, toolkit="12.6"), 11),
-        (FULL, 13),  # the digests of 27 wheels do not pack
-        (replace(FULL, wheels="tensorflow-2.20"), 14),  # and of 50
+        (replace(FULL, wheels=None, toolkit="12.6"), 12),
+        (FULL, 14),  # the digests of 27 wheels do not pack
+        (replace(FULL, wheels="tensorflow-2.20"), 15),  # and of 50
     ],
 )
 def test_the_fullest_boot_leaves_room_to_the_user(software: Software, kib: int, tmp_path: Path) -> None:

@@ -60,6 +60,14 @@ def exists(path: str) -> bool:
     return os.path.exists(ROOT + path)
 
 
+def modified(path: str) -> float | None:
+    """When a file was written; ``None`` where there is none."""
+    try:
+        return round(os.stat(ROOT + path).st_mtime)
+    except OSError:
+        return None
+
+
 def names(path: str) -> list[str]:
     """What a folder holds; nothing where there is none."""
     try:
@@ -141,6 +149,7 @@ class KernelLog:
             self._handle = os.open(f"{ROOT}dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             self._handle = -1
+        self.readable = self._handle >= 0
 
     def new(self) -> str:
         """What came since the last look; the first look gives what came since the boot."""

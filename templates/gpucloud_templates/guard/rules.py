@@ -78,17 +78,21 @@ def moment(text: str) -> float | None:
 def read_gpus(text: str) -> list[tuple[int, int]]:
     """Utilisation in percent and uncorrected memory errors of each GPU; 0 for what a GPU does not report."""
     rows = [line.split(",") for line in text.splitlines()]
-    return [(_number(row[1]), _number(row[2])) for row in rows if len(row) == 3 and row[0].strip().isdigit()]
+    return [(_number(row[1]), _number(row[2])) for row in rows if len(row) >= 3 and row[0].strip().isdigit()]
 
 
 def _number(text: str) -> int:
     return int(text) if text.strip().isdigit() else 0
 
 
-def read_xids(text: str) -> list[str]:
-    """The driver's errors in lines of the kernel's log, such as ``79, pid=1, GPU has fallen off the bus.``"""
+def read_xids(text: str) -> list[tuple[str, str]]:
+    """The driver's errors in lines of the kernel's log: the GPU's bus, such as ``0000:00:1e``, and the words.
+
+    The words are such as ``79, pid=1, GPU has fallen off the bus.``
+    """
     marked = (line.partition("NVRM: Xid ") for line in text.splitlines())
-    return [rest.partition(": ")[2].strip()[:200] for _, found, rest in marked if found]
+    parts = [rest.partition(": ") for _, found, rest in marked if found]
+    return [(bus.strip("()").replace("PCI:", ""), words.strip()[:200]) for bus, _, words in parts]
 
 
 # The Xids after which NVIDIA has the GPU reset or the machine restarted at once, and 48, an uncorrected
@@ -97,9 +101,9 @@ def read_xids(text: str) -> list[str]:
 HARDWARE = frozenset((46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 160, 162))
 
 
-def is_hardware(xid: str) -> bool:
-    """Whether an error of the driver is the hardware's, and not that of a program."""
-    return _number(xid.partition(",")[0]) in HARDWARE
+def xid_number(xid: str) -> int:
+    """The number of an error of the driver."""
+    return _number(xid.partition(",")[0])
 
 
 def read_cpu_seconds(text: str) -> float:

@@ -17,6 +17,7 @@ from .machine import (
     Record,
     clocks,
     exists,
+    modified,
     names,
     read,
     say,
@@ -24,15 +25,17 @@ from .machine import (
     still_alive,
     write,
 )
+from .metrics import GPU_FIELDS, metrics_text
 from .rules import (
+    HARDWARE,
     NEVER,
-    is_hardware,
     notice_time,
     read_cpu_seconds,
     read_gpus,
     read_xids,
     seconds_left,
     spent_before,
+    xid_number,
 )
 
 TYPE_CHECKING = False
@@ -46,11 +49,14 @@ END, SPENT = "var/lib/gpucloud/end", "var/lib/gpucloud/uptime"
 SELF_DELETE = "usr/local/lib/gpucloud/self-delete"
 BOOTED = ("var/lib/gpucloud/ready", "var/lib/gpucloud/failed")
 STATUS, JOBS = "run/gpucloud/guard.json", "run/gpucloud/jobs"
+METRICS = "run/gpucloud/metrics.prom"
+SAVED = "home/{}/.gpucloud/checkpoints/latest.json"
 CGROUPS = "sys/fs/cgroup"
-GPU_QUERY = "--query-gpu=index,utilization.gpu,ecc.errors.uncorrected.volatile.total"
+GPU_QUERY = "--query-gpu=" + ",".join(GPU_FIELDS)
 
 POLL_S, ENDING_POLL_S = 5.0, 1.0
 MINUTE_S, HOUR_S = 60.0, 3600.0
+STALE_S = 150.0
 CLOCK_TOLERANCE_S = 300.0
 WARN_AT_S = (1800, 300)
 CHECKPOINT_S = 300.0
@@ -83,6 +89,7 @@ class Activity:
     def __init__(self, up: float, idle_below: int | None) -> None:
         self.idle_below = idle_below
         self.gpus: Sequence[tuple[int, int]] | None = None
+        self.gpu_text, self.gpus_at = "", up
         self.gpus_hang = False
         self.sessions = 0
         self.jobs = False
@@ -106,7 +113,7 @@ class Activity:
         """Reads the probes that have finished."""
         gpus = self._gpu_probe.output(up)
         if gpus is not None:
-            self.gpus = read_gpus(gpus)
+            self.gpus, self.gpu_text, self.gpus_at = read_gpus(gpus), gpus, up
         self.gpus_hang = self._gpu_probe.hangs
         sessions = self._session_probe.output(up)
         if sessions is not None:
@@ -149,6 +156,7 @@ class Guard:
         self.leaving: subprocess.Popen[bytes] | None = None
         self.ending: Ending | None = None
         self.health: dict[str, str] = {}
+        self.xids: dict[str, int] = {}
 
     def poll(self) -> float:
         """Looks at everything once, does what is due, and gives the seconds until the next look."""
@@ -157,8 +165,9 @@ class Guard:
         self._check_clock(wall, up)
         if self.settings.get("spot") and self.taken_back_at is None:
             self._look_for_notice(wall, up)
-        for xid in read_xids(self.kernel_log.new()):
-            self._sick("hardware" if is_hardware(xid) else "xid", xid)
+        for bus, xid in read_xids(self.kernel_log.new()):
+            self.xids[bus] = xid_number(xid)
+            self._sick("hardware" if self.xids[bus] in HARDWARE else "xid", xid)
         self.activity.look(up)
         if up - self.minute_at >= MINUTE_S:
             self.minute_at = up
@@ -342,4 +351,7 @@ class Guard:
             "health": self.health,
         }
         with suppress(OSError):
+            told = {**status, "saved_at": modified(SAVED.format(self.settings.get("user")))}
+            gpus = activity.gpu_text if up - activity.gpus_at < STALE_S else ""
+            write(METRICS, metrics_text(told, gpus, self.xids if self.kernel_log.readable else None))
             write(STATUS, json.dumps(status))

@@ -1,0 +1,84 @@
+"""Notices to people: ``client.notices``. Commands send most of them by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from gpucloud.errors import UsageError
+from gpucloud.monitor.channels import NotSentError
+from gpucloud.monitor.delivery import FILE, Sent, deliver, send
+from gpucloud.monitor.notices import Notice, a_test, of_price
+from gpucloud.monitor.watching import LAST_S
+from gpucloud.runtime.events import Warned
+
+if TYPE_CHECKING:
+    from gpucloud.api.session import Session
+    from gpucloud.market.watch import Look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """What became of a test: ``error`` says why the channel did not take it, ``None`` if it did."""
+
+    channel: str
+    kind: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """The notices of one client."""
+
+    _session: Session
+
+    def test(self, names: Sequence[str] = ()) -> list[Tested]:
+        """Sends a test to each channel, with the tries that any notice has.
+
+        Args:
+            names: only to these channels.
+
+        Raises:
+            UsageError: there is no channel, or none of a name, or the settings cannot be used.
+        """
+        channels = self._session.channels()
+        if not channels:
+            raise UsageError("there is no channel for notices", hint="docs/monitoring.md has an example")
+        known = {channel.name: channel for channel in channels}
+        if unknown := [name for name in names if name not in known]:
+            raise UsageError(f"there is no channel {unknown[0]!r}; there are {', '.join(known)}")
+        notice = self._of_here(a_test(f"test:{uuid4().hex}", self._session.now()))
+        done: list[Tested] = []
+        for name in names or known:
+            try:
+                send(known[name], notice)
+                error = None
+            except NotSentError as failure:
+                error = failure.message
+            done.append(Tested(channel=name, kind=type(known[name].way).__name__.lower(), error=error))
+        return done
+
+    def tell_price(self, look: Look, offer: str) -> None:
+        """Sends the notice for an offer that has fallen below a limit; what is not sent is a warning.
+
+        Args:
+            look: the look that found it.
+            offer: the offer, in words.
+        """
+        session = self._session
+        channels = session.channels()
+        if look.offer is None or not channels:
+            return
+        notice = of_price(f"price:{uuid4().hex}", offer, look.at, cloud=look.offer.cloud)
+        deliver(
+            channels,
+            Sent(session.state / FILE),
+            [self._of_here(notice)],
+            within_s=LAST_S,
+            complain=lambda text: session.on_event(Warned("notify", text)),
+        )
+
+    def _of_here(self, notice: Notice) -> Notice:
+        return replace(notice, text=f"{self._session.notice_prefix}{notice.text}")

@@ -1,0 +1,1 @@
+"""What others may watch: metrics for Prometheus, alert rules for them, and notices."""

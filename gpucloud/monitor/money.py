@@ -1,0 +1,97 @@
+"""What the journal knows, as metrics: boxes, what they cost, what is owed. Values in, samples out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.monitor.exposition import Sample, sample
+from gpucloud.monitor.families import (
+    BOOT,
+    COST,
+    CREATED,
+    EVENT,
+    EXPIRES,
+    INFO,
+    OWED,
+    PRICE,
+    READ,
+    SPENT,
+    STATE,
+)
+from gpucloud_pricing.values import Money, number
+
+
+def money_samples(
+    holdings: Collection[Box],
+    owed: Mapping[str, int],
+    spent: Mapping[str, Iterable[Money]],
+    *,
+    last_event: datetime | None,
+    now: datetime,
+    billing_of: BillingOf,
+) -> Iterator[Sample]:
+    """The metrics of one owner.
+
+    Args:
+        holdings: boxes, volumes and snapshots that live.
+        owed: how much may still be billed of those that should be gone, by their ids.
+        spent: what was spent since the start of the month, by cloud.
+        last_event: when the journal was last written; ``None`` for an empty one.
+        now: the time.
+        billing_of: how a cloud bills.
+    """
+    for box in holdings:
+        whose = {"box": box.name, "cloud": box.cloud, "kind": str(box.kind)}
+        for money in per_hour(box, billing_of).known:
+            yield sample(PRICE, float(money.amount), **whose, currency=money.currency)
+        yield sample(OWED, owed.get(box.id, 0), **whose)
+        if box.kind is Kind.BOX:
+            yield from _of_box(box, now, billing_of)
+    for cloud, amounts in spent.items():
+        for money in amounts:
+            yield sample(SPENT, float(money.amount), cloud=cloud, currency=money.currency)
+    if last_event is not None:
+        yield sample(EVENT, _seconds(last_event))
+    yield sample(READ, _seconds(now))
+
+
+def _of_box(box: Box, now: datetime, billing_of: BillingOf) -> Iterator[Sample]:
+    name, cloud = box.name, box.cloud
+    place, offer = box.place, box.offer
+    gpu = offer.gpu if offer else None
+    yield sample(
+        INFO,
+        1,
+        box=name,
+        cloud=cloud,
+        id=box.id,
+        region=place.region if place else None,
+        zone=place.zone if place else None,
+        instance_type=offer.instance_type if offer else None,
+        gpu=gpu.model if gpu else None,
+        gpus=str(number(gpu.count * max(len(box.nodes), 1))) if gpu else None,
+        purchase=str(offer.purchase) if offer else None,
+        owner=box.owner,
+        run=box.run_id,
+    )
+    for state in BoxState:
+        yield sample(STATE, state is box.shown_state, box=name, cloud=cloud, state=str(state))
+    cost = cost_so_far(box, now, billing_of)
+    if cost is not None:
+        amount = cost.amount
+        yield sample(COST, float(amount.amount), box=name, cloud=cloud, currency=amount.currency)
+    yield sample(CREATED, _seconds(box.created_at), box=name, cloud=cloud)
+    if box.expires_at is not None:
+        yield sample(EXPIRES, _seconds(box.expires_at), box=name, cloud=cloud)
+    if box.measured is not None:
+        for step, seconds in box.measured.boot_seconds.items():
+            yield sample(BOOT, seconds, box=name, cloud=cloud, step=step)
+
+
+def _seconds(at: datetime) -> float:
+    return round(at.timestamp(), 3)

@@ -1,0 +1,243 @@
+"""What is worth a message to people: events of the journal and states of boxes, as notices. Pure functions.
+
+A text names box, cloud, money, reason and the next command; no address and no command line of a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from gpucloud.journal.events import Event, RunAttempted, RunEnded, RunLost, Seen, StateChanged
+from gpucloud.journal.facts import GuardReport
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.runs import RunState
+from gpucloud.resources import rfc3339
+from gpucloud_pricing import format_money
+from gpucloud_pricing.values import Money
+
+ENDING_WITHIN = timedelta(minutes=30)
+FAULTS = ("hardware", "gpus", "ecc")
+"""What a guard reports of hardware; its other faults are programs', or a full disk."""
+
+
+class Occasion(StrEnum):
+    """What a notice is about."""
+
+    READY = "ready"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"  # its cloud takes, or took, a box back
+    RESTARTED = "restarted"
+    ENDING = "ending"  # in half an hour
+    ENDED = "ended"
+    OVERDUE = "overdue"
+    LEFT_BEHIND = "left-behind"  # something may still be billed
+    SICK = "sick"  # a guard reports faulty hardware
+    PRICE = "price"  # an offer has fallen below a limit
+    TEST = "test"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One message. Of the same ``key``, each channel gets one; ``command`` is what to do next."""
+
+    key: str
+    occasion: Occasion
+    text: str
+    at: datetime
+    box: str | None = None
+    run: str | None = None
+    cloud: str | None = None
+    cost: Money | None = None
+    command: str | None = None
+
+    @property
+    def line(self) -> str:
+        """The text, with the command."""
+        return f"{self.text} Next: {self.command}" if self.command else self.text
+
+    def document(self) -> dict[str, Any]:
+        """``gpucloud.notice/v1``."""
+        return {
+            "schema": "gpucloud.notice/v1",
+            "id": self.key,
+            "occasion": str(self.occasion),
+            "text": self.text,
+            "at": rfc3339(self.at),
+            "box": self.box,
+            "run": self.run,
+            "cloud": self.cloud,
+            "cost": self.cost.document() if self.cost else None,
+            "command": self.command,
+        }
+
+
+def of_box_event(stored: StoredEvent, box: Box, cost: Money | None) -> Notice | None:
+    """The notice for an event of a box; ``None`` for one that is worth none.
+
+    Args:
+        stored: the event.
+        box: the box as it is now.
+        cost: what it has cost so far.
+    """
+    told = _told(stored.event, box, cost)
+    if told is None or box.kind is not Kind.BOX:
+        return None
+    occasion, text, command = told
+    # Several processes may see, and write, that a cloud took a box back: it does that once.
+    key = _interruption(box) if occasion is Occasion.INTERRUPTED else stored.id
+    return _of_box(box, key, occasion, text, stored.at, cost=cost, command=command)
+
+
+def _told(event: Event, box: Box, cost: Money | None) -> tuple[Occasion, str, str | None] | None:
+    name = box.name
+    match event:
+        case StateChanged(state=BoxState.READY, facts=facts) if facts.setup_error:
+            return Occasion.FAILED, f"The setup of {name} failed; it is kept.", f"gpucloud setup {name}"
+        case StateChanged(state=BoxState.READY, facts=facts) if facts.measured is not None:
+            return Occasion.READY, f"{name} is ready{_what(box)}.", f"gpucloud ssh {name}"
+        case StateChanged(state=BoxState.FAILED):
+            return Occasion.FAILED, f"{name} has failed; nothing of it is billed.", None
+        case StateChanged(state=BoxState.DELETED):
+            why = f", by {box.ended_by}" if box.ended_by else ""
+            return Occasion.ENDED, f"{name} has ended{why}{_cost_text(cost)}.", None
+        case Seen(state=BoxState.INTERRUPTED) | StateChanged(state=BoxState.INTERRUPTED):
+            return Occasion.INTERRUPTED, f"{box.cloud} has taken {name} back.", None
+        case _:
+            return None
+
+
+def of_run_event(stored: StoredEvent, run: Run, cost: Money | None) -> Notice | None:
+    """The notice for an event of a run; ``None`` for one that is worth none. Slots of engines have none.
+
+    Args:
+        stored: the event.
+        run: the run as it is now.
+        cost: what its boxes have cost so far.
+    """
+    if run.work.slots is not None:
+        return None
+    name = f"Run {run.run_id}"
+    command: str | None = f"gpucloud runs show {run.run_id}"
+    match stored.event:
+        case RunLost(attempt=attempt):
+            occasion, text = Occasion.INTERRUPTED, f"{name} has lost its box ({attempt.loss})."
+        case RunAttempted(box=box) if len(run.attempts) > 1 and box != run.attempts[0].box:
+            occasion, text = Occasion.RESTARTED, f"{name} is started again on another box."
+        case RunEnded(state=RunState.ENDED, exit_code=code):
+            occasion, text = Occasion.ENDED, f"{name} has ended with exit code {code}{_cost_text(cost)}."
+        case RunEnded(state=RunState.FAILED, failure=failure):
+            why = f" ({failure.error_class})" if failure else ""
+            occasion, text = Occasion.FAILED, f"{name} has failed{why}{_cost_text(cost)}."
+        case _:
+            return None
+    return Notice(
+        key=stored.id,
+        occasion=occasion,
+        text=text,
+        at=stored.at,
+        run=run.run_id,
+        cost=cost,
+        command=command,
+    )
+
+
+def of_state(box: Box, owed: int, now: datetime) -> Iterator[Notice]:
+    """The notices for what a holding is, whatever happened to it.
+
+    Args:
+        box: a living box, volume or snapshot.
+        owed: how much of it may still be billed, though it should be gone.
+        now: the time.
+    """
+    name = box.name
+    if owed:
+        things = "1 thing" if owed == 1 else f"{owed} things"
+        text = f"{things} of {name} ({box.cloud}) may still be billed."
+        yield _of_box(box, f"{box.id}:left", Occasion.LEFT_BEHIND, text, now, command=box.removal)
+    if box.kind is not Kind.BOX or box.state is not BoxState.READY:
+        return
+    if box.expires_at is not None:
+        key, left = f"{box.id}:{rfc3339(box.expires_at)}", box.expires_at - now
+        if left < timedelta(0):
+            text = f"{name} ({box.cloud}) has passed its deadline by {_minutes(-left)}."
+            yield _of_box(box, f"{key}:over", Occasion.OVERDUE, text, now, command=box.removal)
+        elif left < ENDING_WITHIN < box.expires_at - box.created_at:
+            text = f"{name} ({box.cloud}) ends in {_minutes(left)}."
+            command = f"gpucloud extend {name} --ttl 2h"
+            yield _of_box(box, f"{key}:soon", Occasion.ENDING, text, now, command=command)
+    for number, guard in enumerate(box.guards):
+        if guard is not None:
+            yield from _of_guard(box, number, guard, now)
+
+
+def _of_guard(box: Box, node: int, guard: GuardReport, now: datetime) -> Iterator[Notice]:
+    name = box.name
+    if guard.taken_back_at is not None:
+        text = f"{box.cloud} takes {name} back."
+        yield _of_box(box, _interruption(box), Occasion.INTERRUPTED, text, now)
+    for what in FAULTS:
+        if what in guard.health:
+            text = f"{name} ({box.cloud}) has faulty hardware: {what}: {guard.health[what]}."
+            command = f"gpucloud show {name} --live"
+            yield _of_box(box, f"{box.id}:{node}:{what}", Occasion.SICK, text, now, command=command)
+
+
+def _interruption(box: Box) -> str:
+    return f"{box.id}:interrupted"
+
+
+def of_price(key: str, offer: str, at: datetime, *, cloud: str) -> Notice:
+    """The notice for an offer that has fallen below the limit; ``offer`` is in words."""
+    text = f"Below the limit: {offer}."
+    return Notice(key=key, occasion=Occasion.PRICE, text=text, at=at, cloud=cloud)
+
+
+def a_test(key: str, at: datetime) -> Notice:
+    """The notice of ``notify test``."""
+    return Notice(key=key, occasion=Occasion.TEST, text="A test of gpucloud: notices arrive here.", at=at)
+
+
+def _of_box(
+    box: Box,
+    key: str,
+    occasion: Occasion,
+    text: str,
+    at: datetime,
+    *,
+    cost: Money | None = None,
+    command: str | None = None,
+) -> Notice:
+    return Notice(
+        key=key,
+        occasion=occasion,
+        text=text,
+        at=at,
+        box=box.name,
+        run=box.run_id,
+        cloud=box.cloud or None,
+        cost=cost,
+        command=command,
+    )
+
+
+def _what(box: Box) -> str:
+    """Where a box is and what it costs, behind its name."""
+    if box.place is None or box.offer is None or box.price is None:
+        return ""
+    price = format_money(box.price.amount, box.price.currency)
+    return f" on {box.cloud} {box.place.region}: {box.offer.instance_type}, {price} per hour and node"
+
+
+def _cost_text(cost: Money | None) -> str:
+    return f"; it has cost {format_money(cost.amount, cost.currency)}" if cost else ""
+
+
+def _minutes(span: timedelta) -> str:
+    minutes = max(int(span.total_seconds() // 60), 1)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

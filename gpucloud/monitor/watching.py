@@ -1,0 +1,146 @@
+"""While a command works, what it and others write into the journal is told to the channels.
+
+A thread of its own looks every few seconds, so that no deletion waits for a message. At the end of a command
+there is a last look, which is bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from gpucloud.boxes.owed import owed
+from gpucloud.costs.spend import BillingOf, cost_so_far
+from gpucloud.journal.leases import claim
+from gpucloud.journal.lifecycle import BoxState, Claim
+from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.store import Journal
+from gpucloud.monitor.channels import Channel
+from gpucloud.monitor.delivery import Sent, deliver
+from gpucloud.monitor.notices import Notice, of_box_event, of_run_event, of_state
+from gpucloud_pricing.values import Money
+
+LOOK_S = 5.0
+LAST_S = 6.0
+"""How long a command may wait at its end for its messages, all together."""
+STATES_EVERY = 12
+"""Looks between two looks at the states of all boxes: a minute."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Finds what is worth a notice.
+
+    Args:
+        owner: whose boxes and runs.
+        journal: the journal.
+        channels: who is told.
+        sent: what they got already.
+        now: returns the time.
+        billing_of: how a cloud bills.
+        complain: is called at the end, in the caller's thread, with what was not sent.
+        prefix: what each text begins with.
+    """
+
+    owner: str
+    journal: Journal
+    channels: Sequence[Channel]
+    sent: Sent
+    now: Callable[[], datetime]
+    billing_of: BillingOf
+    complain: Callable[[str], None]
+    prefix: str = ""
+    _cursor: int = 0
+    _looks: int = 0
+    _failures: list[str] = field(default_factory=list[str])
+    _told: set[str] = field(default_factory=set[str])
+
+    @contextmanager
+    def watching(self) -> Generator[None]:
+        """Sends notices while the body runs, and those of its end."""
+        self._cursor = self.journal.last()
+        over = threading.Event()
+
+        def keep_looking() -> None:
+            while not over.wait(LOOK_S):
+                self._look(LAST_S, states=self._looks % STATES_EVERY == STATES_EVERY - 1)
+                self._looks += 1
+
+        thread = threading.Thread(target=keep_looking, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            end = time.monotonic() + LAST_S
+            thread.join(LAST_S)
+            if not thread.is_alive():
+                self._look(max(end - time.monotonic(), 0.0), states=True)
+            for text in self._failures:
+                self.complain(text)
+
+    def _look(self, within_s: float, *, states: bool) -> None:
+        """Sends what is new. A failure of any kind is told at the end."""
+        try:
+            notices = [*self._of_events(), *(self._of_states() if states else ())]
+        except Exception as error:  # the journal is locked or gone: the command itself says so
+            self._failures.append(f"notices: the journal cannot be read: {type(error).__name__}")
+            return
+        new = [
+            replace(each, text=f"{self.prefix}{each.text}") for each in notices if each.key not in self._told
+        ]
+        self._told |= {each.key for each in new}
+        deliver(self.channels, self.sent, new, within_s=within_s, complain=self._failures.append)
+
+    def _of_events(self) -> Iterator[Notice]:
+        events, self._cursor = self.journal.since(self._cursor)
+        boxes = {box.id: box for box in self.journal.known({event.box for event in events})}
+        for event in events:
+            box = boxes.get(event.box)
+            found = self._of_run(event) if box is None else self._of_box(event, box)
+            if found is not None:
+                yield found
+
+    def _of_box(self, event: StoredEvent, box: Box) -> Notice | None:
+        if box.owner != self.owner:
+            return None
+        notice = of_box_event(event, box, self._cost([box]))
+        # What happens to the box of a run is told as the run's.
+        return notice if notice is None or self._run_of(box) is None else None
+
+    def _of_run(self, event: StoredEvent) -> Notice | None:
+        try:
+            run = self.journal.run(event.box)
+        except KeyError:
+            return None
+        if run.owner != self.owner:
+            return None
+        boxes = self.journal.known({each.box for each in run.attempts if each.box is not None})
+        return of_run_event(event, run, self._cost(boxes))
+
+    def _run_of(self, box: Box) -> Run | None:
+        runs = self.journal.runs_named(self.owner, box.run_id) if box.run_id else []
+        return next((run for run in runs if box.id in {each.box for each in run.attempts}), None)
+
+    def _of_states(self) -> Iterator[Notice]:
+        now = self.now()
+        for box in self.journal.boxes(owner=self.owner, kind=None):
+            left = len(owed(self.journal, box)) if self._is_left(box) else 0
+            yield from of_state(box, left, now)
+
+    def _is_left(self, box: Box) -> bool:
+        """Whether a deletion was begun, and no process that lives goes on with it."""
+        free = claim(box.lease, self.journal.now()) is not Claim.HELD
+        return free and (box.state is BoxState.DELETING or box.is_remains)
+
+    def _cost(self, boxes: Sequence[Box]) -> Money | None:
+        """What boxes have cost so far; ``None`` without a known price, or in several currencies."""
+        costs = [cost.amount for box in boxes if (cost := cost_so_far(box, self.now(), self.billing_of))]
+        if len({cost.currency for cost in costs}) != 1:
+            return None
+        return Money(amount=sum((cost.amount for cost in costs), Decimal(0)), currency=costs[0].currency)

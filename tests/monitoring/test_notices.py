@@ -1,0 +1,93 @@
+"""Which states of a box are worth a message, with words that name the box, the money and the next command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gpucloud.journal.facts import GuardReport, Place
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.monitor.notices import of_state
+from tests.builders import START
+
+BOX = Box(
+    id="b-1",
+    name="demo",
+    owner="u-me",
+    run_id=None,
+    op="o-1",
+    state=BoxState.READY,
+    epoch=1,
+    lease=None,
+    created_at=START,
+    started_at=START,
+    ended_at=None,
+    expires_at=START + timedelta(hours=8),
+    seen_at=None,
+    taken_over_at=None,
+    place=Place(cloud="aws", region="us-east-1"),
+)
+SICK = GuardReport(at=0, idle_s=0, health={"hardware": "79, GPU has fallen off the bus", "xid": "45, x"})
+TAKEN = GuardReport(at=0, idle_s=0, taken_back_at=0.0, health={})
+
+
+def lines(box: Box, *, hours: float = 1, owed: int = 0) -> list[str]:
+    return [f"{each.occasion}: {each.line}" for each in of_state(box, owed, START + timedelta(hours=hours))]
+
+
+@pytest.mark.parametrize(
+    ("box", "hours", "owed", "told"),
+    [
+        (BOX, 1, 0, []),
+        (BOX, 7.6, 0, ["ending: demo (aws) ends in 24 min. Next: gpucloud extend demo --ttl 2h"]),
+        (
+            BOX,
+            9,
+            0,
+            ["overdue: demo (aws) has passed its deadline by 60 min. Next: gpucloud down demo --yes"],
+        ),
+        (replace(BOX, expires_at=None), 99, 0, []),
+        (replace(BOX, expires_at=START + timedelta(minutes=20)), 0, 0, []),
+        (replace(BOX, state=BoxState.STOPPED), 9, 0, []),
+        (
+            replace(BOX, state=BoxState.DELETING),
+            9,
+            2,
+            ["left-behind: 2 things of demo (aws) may still be billed. Next: gpucloud down demo --yes"],
+        ),
+        (
+            replace(BOX, state=BoxState.DELETING, kind=Kind.VOLUME),
+            1,
+            1,
+            [
+                "left-behind: 1 thing of demo (aws) may still be billed."
+                + " Next: gpucloud volume delete demo --yes"
+            ],
+        ),
+        (
+            replace(BOX, guards=(None, SICK)),
+            1,
+            0,
+            [
+                "sick: demo (aws) has faulty hardware: hardware: 79, GPU has fallen off the bus."
+                " Next: gpucloud show demo --live"
+            ],
+        ),
+        (replace(BOX, guards=(TAKEN,)), 1, 0, ["interrupted: aws takes demo back."]),
+    ],
+)
+def test_a_state_is_told_with_what_to_do_about_it(box: Box, hours: float, owed: int, told: list[str]) -> None:
+    assert lines(box, hours=hours, owed=owed) == told
+
+
+def test_a_deadline_that_was_moved_is_told_again_and_one_that_was_not_has_the_same_key() -> None:
+    def key(box: Box) -> str:
+        [notice] = of_state(box, 0, START + timedelta(hours=7.8))
+        return notice.key
+
+    assert key(BOX) == key(replace(BOX, epoch=2))
+    assert key(BOX) != key(replace(BOX, expires_at=START + timedelta(hours=8, minutes=10)))

@@ -14,7 +14,9 @@ from gpucloud.errors import GpucloudError
 POLL_S = 1.0
 """How often to look whether something was written: that is one query by a key."""
 AGAIN_S = 60.0
-"""How often to read everything though nothing was written: costs grow, deadlines pass."""
+"""How long to wait before everything is read again though nothing was written: costs grow, deadlines pass."""
+IDLE_SHARE, BUSY_SHARE = 1 / 200, 1 / 5
+"""The most of a core that reading takes, however many boxes there are: while nothing is written, and else."""
 PATIENCE_S = 10.0
 """For how long what was read is current, though the journal was not looked at."""
 
@@ -52,7 +54,7 @@ class Feed:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._moment: Moment | None = None
-        self._read_at = self._checked_at = 0.0
+        self._read_at = self._checked_at = self._took_s = 0.0
         self.watchers = 0
         self.trouble: str | None = None
 
@@ -76,30 +78,38 @@ class Feed:
         """The newest that was read."""
         return self._moment
 
-    def read(self) -> Moment:
+    def read(self, *, sparing: bool = False) -> Moment:
         """What the page shows now; read only if something was written, or a minute has passed.
+
+        Args:
+            sparing: whether to read no more often than the shares of a core allow.
 
         Raises:
             GpucloudError: the journal cannot be read.
         """
         with self._lock:
-            cursor, asked = self._reader.cursor(), self._asked
-            known = self._moment
-            old = time.monotonic() - self._read_at > AGAIN_S
-            if known is None or cursor != known.cursor or asked is not self._shown or old:
-                self._read_at = time.monotonic()
-                document = self._reader.read(asked)
-                number = known.number + 1 if known else 1
-                known = Moment(number=number, cursor=document["cursor"], text=encoded(document))
-                self._moment, self._shown = known, asked
+            cursor, asked, known = self._reader.cursor(), self._asked, self._moment
+            news = known is None or cursor != known.cursor or asked is not self._shown
+            pause_s = self._took_s / (BUSY_SHARE if news else IDLE_SHARE) if sparing else 0.0
+            due = time.monotonic() - self._read_at > max(pause_s, 0.0 if news else AGAIN_S)
+            if known is None or due:
+                known = self._read(asked)
             self._checked_at, self.trouble = time.monotonic(), None
             return known
+
+    def _read(self, asked: Asked) -> Moment:
+        began_s, number = time.thread_time(), self._moment.number + 1 if self._moment else 1
+        document = self._reader.read(asked)
+        self._moment = Moment(number=number, cursor=document["cursor"], text=encoded(document))
+        self._shown, self._read_at = asked, time.monotonic()
+        self._took_s = time.thread_time() - began_s
+        return self._moment
 
     def _follow(self) -> None:
         while not self._ended.wait(POLL_S):
             if self.watchers:
                 try:
-                    self.read()
+                    self.read(sparing=True)
                 except GpucloudError as error:
                     self.trouble = error.message
 

@@ -74,16 +74,20 @@ def site(scene: Scene) -> Iterator[Access]:
 Answer = tuple[int, dict[str, str], str]
 
 
-def ask(port: int, path: str, *, method: str = "GET", **headers: str) -> Answer:
-    """An answer: its status, its headers by small names, and its body; of a stream, what it says first."""
+def ask(port: int, path: str, *, method: str = "GET", first: bytes = b"event: ", **headers: str) -> Answer:
+    """An answer: its status, its headers by small names, and its body; of a stream, up to ``first``."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         connection.request(
             method, path, headers={name.replace("_", "-"): value for name, value in headers.items()}
         )
         with connection.getresponse() as answer:
             found = {name.lower(): value for name, value in answer.headers.items()}
-            goes_on = "event-stream" in found.get("content-type", "")
-            body = answer.read1(10**6) if goes_on else answer.read()
+            body = b""
+            if "event-stream" in found.get("content-type", ""):
+                while first not in body:
+                    body += answer.read1()
+            else:
+                body = answer.read()
             return answer.status, found, body.decode()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud import Client, Profile
+from gpucloud.config import JOURNAL
 from gpucloud.dashboard.access import Access
 from gpucloud.dashboard.reading import Reader
 from gpucloud.dashboard.server import serving
@@ -101,6 +102,16 @@ def test_the_stream_begins_with_what_the_page_lacks(access: Access) -> None:
     assert ask(access.port, "/events", Cookie=cookie, Last_Event_ID="7")[2].startswith(
         "id: 0\nevent: document\ndata: {"
     )
+
+
+def test_a_journal_that_was_taken_away_is_said_and_no_beat_hides_it(access: Access, tmp_path: Path) -> None:
+    """The file is open and could still be read, but nobody writes to it any more."""
+    cookie = cookie_of(access)
+    assert ask(access.port, "/", Cookie=cookie)[0] == 200
+    next(tmp_path.rglob(JOURNAL)).unlink()
+    assert "deleted, moved or replaced" in ask(access.port, "/", Cookie=cookie)[2]
+    said = ask(access.port, "/events?cursor=0", Cookie=cookie, first=b"event: trouble")[2]
+    assert "event: trouble\ndata: the journal" in said
 
 
 def test_nothing_can_be_changed(access: Access) -> None:

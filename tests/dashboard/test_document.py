@@ -168,7 +168,8 @@ def test_whatever_the_journal_says_has_a_word(group: str) -> None:
 
 def test_every_word_is_used_and_none_is_missing() -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in SOURCES)
-    said = set(re.findall(r'(?:(?:plain|say|tile|panel)\(|key: |\[)"([a-z_]+(?:\.[\w.]+)?)"', text))
+    said = set(re.findall(r'(?:(?:plain|say|tile|panel)\(|key: )"([a-z_]+(?:\.[\w.]+)?)"', text))
+    said |= set(re.findall(r'\["(box\.\w+)",', text))
     said |= set(re.findall(r'"((?:timeline|why)\.[\w.]*\w)"', text))
     built = tuple(f"{start}." for start in re.findall(r"[`\"]([\w.]+)\.\$?\{", text))
     assert {key for key in said if "." in key} - set(words()) == set()

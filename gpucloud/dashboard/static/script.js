@@ -293,9 +293,14 @@ const GOOD = new Set(["ready"]);
 
 function stateCell(row) {
   const kind = BAD.has(row.state) || row.signs.includes("overdue") ? "bad" : GOOD.has(row.state) ? "good" : "waiting";
-  const signs = row.signs.filter((sign) => !(sign === "ended.cloud" && row.state === "interrupted"));
-  return [make("span", { class: `state ${kind}` }, plain(`state.${row.state}`)),
-    ...signs.map((sign) => make("span", { class: "sign" }, plain(`sign.${sign}`)))];
+  return [make("span", { class: `state ${kind}` }, plain(`state.${row.state}`)), ...signsOf(row).slice(0, 1)];
+}
+
+// What is remarkable besides the state and the time left, which have cells of their own; the worst first.
+function signsOf(row) {
+  const said = new Set(["overdue", ...(row.state === "interrupted" ? ["ended.cloud"] : [])]);
+  return row.signs.filter((sign) => !said.has(sign))
+    .map((sign) => make("span", { class: "sign" }, plain(`sign.${sign}`)));
 }
 
 function leftCell(row) {
@@ -358,6 +363,7 @@ function boxDetail(row) {
     () => events.replaceChildren(make("li", {}, plain("box.timeline.none"))));
   return make("div", { class: "columns" },
     facts([
+      ["box.state", signsOf(row).length > 1 ? signsOf(row) : null],
       ["box.type", row.instance_type && data(row.instance_type)],
       ["box.nodes", data(row.nodes)],
       ["box.run", row.run_id && data(row.run_id)],
@@ -436,7 +442,7 @@ function troubleList() {
 function troubleLine(each) {
   const what = make("p", {}, make("span", { class: "kind" }, plain(`kind.${each.what}`)), " ",
     data(each.name, { class: "name" }), " ", make("span", {}, plain(each.why)),
-    each.since ? [" ", make("span", { class: "muted" }, say("troubles.since", { since: sinceThen(each.since) }))] : []);
+    each.since ? [" · ", make("span", {}, say("troubles.since", { since: clock(each.since) }))] : []);
   const price = make("p", { class: "price" },
     each.per_hour.length ? say("troubles.cost", { amounts: amounts(each.per_hour, rateText) }) : []);
   const how = make("p", { class: "how" }, each.command ? command(each.command)

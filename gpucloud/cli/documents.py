@@ -53,6 +53,18 @@ class ExtendDocument(TypedDict):
     box: BoxDocument
 
 
+class DashboardDocument(TypedDict):
+    """The page.
+
+    Attributes:
+        url: its address, with the secret that opens it; ``null`` for a still page.
+        file: the file of a still page.
+    """
+
+    url: str | None
+    file: str | None
+
+
 class StopDocument(TypedDict):
     """The box that is stopped; ``expires_at`` is when it is deleted."""
 
@@ -964,6 +976,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "commitments": CommitmentsDocument,
     "completion": CompletionDocument,
     "cost": CostDocument,
+    "dashboard": DashboardDocument,
     "down": DownDocument,
     "equivalents": EquivalentsDocument | SizesDocument,
     "error": ErrorDocument,

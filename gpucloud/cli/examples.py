@@ -95,6 +95,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "slurm fail": ("slurm fail lab-t4-1", "slurm fail lab-t4-1 --cluster lab/cluster.yaml"),
     "slurm sync": ("slurm sync", "slurm sync --cluster lab/cluster.yaml --json"),
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),
+    "dashboard": ("dashboard", "dashboard --html page.html"),
     "check": ("check", "check --policy aws"),
     "metrics": ("metrics --once", "metrics serve --port 9420"),
     "notify": ("notify test", "notify test ops"),

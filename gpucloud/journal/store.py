@@ -116,7 +116,12 @@ class Journal:
             return reader.since(cursor, most)
 
     def last(self) -> int:
-        """The cursor after the last event: nothing was written while it stays the same."""
+        """The cursor after the last event: nothing was written while it stays the same.
+
+        Raises:
+            JournalError: the journal cannot be read, or was replaced.
+        """
+        self._database.check()
         with self._database.reading() as reader:
             return reader.last()
 

@@ -68,6 +68,7 @@ ROWS: Mapping[str, Row] = {
     "sweep": Row(line=("sweep", "--yes"), limit_s=300, box=True),
     "recover": Row(line=("recover",), limit_s=150),
     "spend": Row(line=("spend",), box=True),
+    "dashboard": Row(line=("dashboard", "--html", "page.html"), box=True),  # a page that is served goes on
     "check": Row(line=("check",), limit_s=180),
     "metrics": Row(line=("metrics", "--once"), box=True),
     "notify": Row(line=("notify", "test")),

@@ -1,0 +1,203 @@
+"""Reads what the page shows: the journal, the history of prices, and what the clouds said when last asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpucloud.api.box import Box
+from gpucloud.api.client import Client
+from gpucloud.api.runs import Run
+from gpucloud.api.snapshot import Snapshot
+from gpucloud.api.volume import Volume
+from gpucloud.costs.periods import Granularity, periods
+from gpucloud.costs.spend import charges, per_hour
+from gpucloud.dashboard import money, rows
+from gpucloud.dashboard.timeline import timeline
+from gpucloud.errors import NoOfferError
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.records import Box as JournalBox
+from gpucloud.resources import Resource, UnreadableRegion, rfc3339
+from gpucloud.runtime.events import Event, Warned
+from gpucloud.spec.file import load_spec
+from gpucloud_pricing import format_count
+
+if TYPE_CHECKING:
+    from gpucloud.dashboard.documents import EntryDocument, PageDocument, SourceDocument
+    from gpucloud.market.history import PriceTrends
+
+
+LATELY = timedelta(days=7)
+"""For how long boxes and runs that are over are shown."""
+MOST_ENDED = 50
+MOST_GPUS, MOST_PRICES = 6, 3
+"""How many GPUs' prices are shown, and how many of each."""
+BY_DAY = partial(periods, granularity=Granularity.DAY)
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the clouds said when they were last asked; ``at`` is ``None`` if they never were.
+
+    Attributes:
+        strangers: billed resources that belong to no living box of the journal.
+        unread: what did not answer.
+        left_out: clouds that are not set up here, with the reason.
+        warnings: what else was said.
+    """
+
+    at: datetime | None = None
+    strangers: Sequence[Resource] = ()
+    unread: Sequence[UnreadableRegion] = ()
+    left_out: Mapping[str, str]
+    warnings: Sequence[str] = ()
+
+
+NOT_ASKED = Asked(left_out={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Reads the document of the page.
+
+    Attributes:
+        client: whose journal and prices are read: the boxes of all owners in it, the runs of its own.
+        sandbox: whether its clouds are those of the sandbox.
+        live_every: how often the clouds are asked; ``None`` if they are not.
+        clock: the time in UTC.
+    """
+
+    client: Client
+    sandbox: bool = False
+    live_every: timedelta | None = None
+    clock: Callable[[], datetime] = utc_now
+
+    def cursor(self) -> int:
+        """The journal's: nothing was written while it stays the same."""
+        return self.client.journal.last()
+
+    def ask(self) -> Asked:
+        """Updates the living boxes from clouds and guards, as ``list --live`` does."""
+        warnings: list[str] = []
+
+        def listen(event: Event) -> None:
+            if isinstance(event, Warned):
+                warnings.append(event.text)
+
+        self.client.on_event = listen
+        looked = self.client.look()
+        return Asked(
+            at=self.clock(),
+            strangers=looked.strangers,
+            unread=looked.searched.unread,
+            left_out=looked.searched.left_out,
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
+
+    def timeline(self, box: str) -> list[EntryDocument]:
+        """The timeline of the box with this id; empty for one that is not in the journal."""
+        return timeline(self.client.journal.history(box))
+
+    def read(self, asked: Asked = NOT_ASKED, *, still: bool = False) -> PageDocument:
+        """The document of the page.
+
+        Args:
+            asked: what the clouds said.
+            still: whether the page cannot ask for timelines, so that they are in it.
+        """
+        client, billing_of, owner = self.client, self.client.billing_of, self.client.owner
+        now, cursor = self.clock(), self.cursor()
+        program = "gpucloud --sandbox" if self.sandbox else "gpucloud"
+        holdings = client.journal.boxes(owner=None, over=True, kind=None)
+        living = [each for each in holdings if each.state not in OVER]
+        of_boxes = [each for each in living if each.kind is Kind.BOX]
+        boxes = [Box.read(each, client, now) for each in of_boxes]
+        ended = self._ended(holdings, now)
+        volumes, snapshots = self._stored(living, now)
+        rates = {box.id: box.per_hour for box in boxes}
+        rates |= {each.id: per_hour(each, billing_of) for each in living if each.id not in rates}
+        burn, unknown = money.burn(living, rates)
+        since = money.start_of_spending(now)
+        spent = [charge for each in holdings for charge in charges(each, since, now, billing_of, BY_DAY)]
+        return {
+            "as_of": rfc3339(now),
+            "cursor": cursor,
+            "sandbox": self.sandbox,
+            "source": self._source(asked),
+            "burn": burn,
+            "burn_unknown": unknown,
+            "month": money.month(living, rates, spent, now),
+            "troubles": [
+                *rows.box_troubles(boxes, owner, program),
+                *rows.stored_troubles(volumes, snapshots, owner, program),
+                *rows.stranger_troubles(asked.strangers, owner, program),
+            ],
+            "boxes": [rows.box_row(box, record, now) for box, record in zip(boxes, of_boxes, strict=True)],
+            "ended": [rows.box_row(Box.read(each, client, now), each, now) for each in ended],
+            "spending": money.spending(spent, now),
+            "idle": money.idle(living, rates, now),
+            "runs": [
+                rows.run_row(Run.read(run, client, now))
+                for run in reversed(client.journal.runs(owner=owner, over=True, since=now - LATELY))
+            ],
+            "prices": rows.price_rows(self._trends(boxes, now), now),
+            "timelines": {each.id: self.timeline(each.id) for each in (*of_boxes, *ended)} if still else {},
+        }
+
+    def _ended(self, holdings: Iterable[JournalBox], now: datetime) -> list[JournalBox]:
+        """The boxes that ended lately, newest first."""
+        found = [
+            each
+            for each in holdings
+            if each.kind is Kind.BOX and each.ended_at is not None and each.ended_at > now - LATELY
+        ]
+        return sorted(found, key=lambda each: str(each.ended_at), reverse=True)[:MOST_ENDED]
+
+    def _stored(self, living: Iterable[JournalBox], now: datetime) -> tuple[list[Volume], list[Snapshot]]:
+        """The living volumes and snapshots."""
+        by_id, billing_of = {each.id: each for each in living}, self.client.billing_of
+        volumes = [
+            Volume.read(each, by_id.get(each.volume.holder) if each.volume else None, billing_of, now)
+            for each in by_id.values()
+            if each.kind is Kind.VOLUME
+        ]
+        snapshots = [
+            Snapshot.read(each, billing_of, now) for each in by_id.values() if each.kind is Kind.SNAPSHOT
+        ]
+        return volumes, snapshots
+
+    def _trends(self, boxes: Iterable[Box], now: datetime) -> dict[str, PriceTrends]:
+        """The prices of the GPUs in use that refreshes have stored, by GPU."""
+        if self.client.catalog.history_file is None:
+            return {}
+        found: dict[str, PriceTrends] = {}
+        used = dict.fromkeys(f"{box.gpu.model}:{format_count(box.gpu.count)}" for box in boxes if box.gpu)
+        for gpu in list(used)[:MOST_GPUS]:
+            spec = load_spec(None, {"gpu": gpu, "purchase": "spot,on-demand"})
+            try:
+                found[gpu] = self.client.prices.history(
+                    spec, since=now - timedelta(days=money.DAYS), limit=MOST_PRICES
+                )
+            except NoOfferError:
+                continue
+        return found
+
+    def _source(self, asked: Asked) -> SourceDocument:
+        return {
+            "live_every_s": self.live_every.total_seconds() if self.live_every else None,
+            "looked_at": rfc3339(asked.at) if asked.at else None,
+            "unread": [
+                {"cloud": each.cloud, "region": each.region, "error": each.error} for each in asked.unread
+            ],
+            "left_out": dict(asked.left_out),
+            "warnings": list(asked.warnings),
+        }

@@ -85,6 +85,9 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
+    "journal": Entry(
+        "gpucloud.cli.journal:COMMANDS", "Share the journal on PostgreSQL; copy and verify it.", PROGRAM
+    ),
     "audit": Entry("gpucloud.cli.audit:audit", "Show the cloud calls that changed something.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "Run and control local emulated clouds.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print JSON Schemas of specs and answers.", PROGRAM),

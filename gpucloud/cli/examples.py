@@ -96,6 +96,13 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "slurm sync": ("slurm sync", "slurm sync --cluster lab/cluster.yaml --json"),
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),
     "check": ("check", "check --policy aws"),
+    "journal": ("journal migrate", "journal verify"),
+    "journal migrate": ("journal migrate", "journal migrate --sql"),
+    "journal copy": (
+        "journal copy --to postgresql://alice@db.lab/gpucloud",
+        "journal copy --from ~/.local/state/gpucloud/state/journal.db",
+    ),
+    "journal verify": ("journal verify", "journal verify --json"),
     "audit": ("audit --last 20", "audit --since 1h"),
     "sandbox": ("sandbox status", "sandbox stock 0 --type g4dn.xlarge"),
     "sandbox start": ("sandbox start", "sandbox start --review off"),

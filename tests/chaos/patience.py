@@ -69,6 +69,7 @@ ROWS: Mapping[str, Row] = {
     "recover": Row(line=("recover",), limit_s=150),
     "spend": Row(line=("spend",), box=True),
     "check": Row(line=("check",), limit_s=180),
+    "journal": Row(line=("journal", "verify"), box=True),
     "audit": Row(line=("audit",), box=True),
     # What waits for an engine goes on until it is told: what it is set up with asks no cloud.
     "slurm": Row(line=("slurm", "init")),

@@ -35,6 +35,8 @@ PROVED_JOURNAL := gpucloud/journal/store.py,gpucloud/journal/sqlite/*.py
 PROVED_INVENTORY := gpucloud/inventory/reconcile.py,gpucloud/inventory/sweep.py
 PROVED := $(PROVED_BOXES),$(PROVED_ENDS),$(PROVED_JOURNAL),$(PROVED_INVENTORY)
 CORE_TESTS := tests/boxes tests/clouds tests/inventory tests/journal tests/planning tests/runtime
+# What uses the journal, for `make team`.
+TEAM_TESTS := tests/journal tests/boxes tests/inventory tests/clouds tests/runs tests/elastic
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)
 
@@ -46,7 +48,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines foreign chaos torture interruptions demo bench docs lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs lock clean
 
 .DELETE_ON_ERROR:
 
@@ -82,6 +84,10 @@ fidelity: setup $(PYTHON_CLIENTS) $(NODE_CLIENTS)  ## the sandbox against the ve
 engines: setup $(RAY_HEAD)  ## Slurm, Ray and the autoscaler's protocol, the real programs, on the sandbox: half an hour
 	$(PYTEST) tests/engines $(ENGINES_ARGS)
 
+team: setup  ## a journal on PostgreSQL, and behind pgbouncer: half an hour; TEAM_ARGS="-k test_smoke" takes a minute
+	$(PYTEST) $(PYTEST_ARGS) --journal postgresql tests/team $(TEAM_TESTS) $(TEAM_ARGS)
+	$(PYTEST) $(PYTEST_ARGS) --journal pgbouncer tests/team tests/journal $(TEAM_ARGS)
+
 foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cloud Custodian, SkyPilot, dstack: minutes
 	$(PYTEST) tests/fidelity/foreign
 
@@ -115,7 +121,7 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
-	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt

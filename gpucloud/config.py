@@ -2,7 +2,7 @@
 
 ``GPUCLOUD_HOME`` puts everything into one folder; without it, the folders are those of the operating system
 (XDG on Linux). The sandbox has its own state folder, so that the journals of emulated and real clouds never
-mix.
+mix; ``GPUCLOUD_SANDBOX_HOME`` names a sandbox that several homes share.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_paths(environment: Mapping[str, str], *, sandbox: bool) -> Paths:
     """Finds the folders for this environment. Creates none.
 
     Args:
-        environment: the environment variables; ``GPUCLOUD_HOME`` is read here.
+        environment: the environment variables; ``GPUCLOUD_HOME`` and ``GPUCLOUD_SANDBOX_HOME`` are read here.
         sandbox: whether the clouds are emulated; they have their own state folder.
 
     Raises:
@@ -60,8 +60,11 @@ def find_paths(environment: Mapping[str, str], *, sandbox: bool) -> Paths:
             "this user has no home folder to keep the journal in",
             hint="set HOME, or GPUCLOUD_HOME to a folder that only you can read",
         )
+    shared = environment.get("GPUCLOUD_SANDBOX_HOME")
     return Paths(
-        state=data / ("state-sandbox" if sandbox else "state"), config=config, sandbox=data / "sandbox"
+        state=data / ("state-sandbox" if sandbox else "state"),
+        config=config,
+        sandbox=Path(shared).expanduser().absolute() if shared else data / "sandbox",
     )
 
 
@@ -123,6 +126,7 @@ def find_owner(
     paths: Paths,
     environment: Mapping[str, str],
     new_id: Callable[[], str] = lambda: "u-" + os.urandom(8).hex(),
+    identity: str | None = None,
 ) -> str:
     """The owner id: ``GPUCLOUD_OWNER``, or the one in the configuration folder, made there once.
 
@@ -132,6 +136,7 @@ def find_owner(
         paths: the folders; ``config/owner`` is read, and made if missing (0600).
         environment: the environment variables.
         new_id: makes a new id.
+        identity: the id that a team's journal gives; ``None`` for a file.
 
     Raises:
         UsageError: the id is damaged, or cannot be read or written.
@@ -139,6 +144,8 @@ def find_owner(
     given = environment.get("GPUCLOUD_OWNER")
     if given:
         return _checked_owner(given, "GPUCLOUD_OWNER")
+    if identity is not None:
+        return _checked_owner(identity, "the login of the journal")
     file = paths.config / "owner"
     make_private(file.parent)
     try:

@@ -15,11 +15,11 @@ from gpucloud.boxes.ceiling import Agreement
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.provider import Provider
 from gpucloud.journal.facts import Price
-from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from tests.builders import Clock
+from tests.journals import open_journal
 from tests.memory import MemoryProvider
 from tests.planning.test_plan import a_candidate
 
@@ -54,7 +54,7 @@ class Bench:
 
         return Context(
             owner=OWNER,
-            journal=Journal.open(self.folder / "journal.db", self.clock, lease_clock=self.clock),
+            journal=open_journal(self.folder, self.clock, lease_clock=self.clock),
             clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
             tasks=Tasks(self.clock.sleep, lambda: self.clock().timestamp()),
             emit=lambda event: self.lines.append((event.step, event.text)),

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests.forked import ForkServer
+from tests.journals import FILES, POOLER, SERVER, URL, Pooler, Postgres, a_pooler, a_server
 
 pytest.register_assert_rewrite("tests.conformance")
 
@@ -41,12 +42,46 @@ _FOLDERS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where the journals of the tests are."""
+    parser.addoption("--journal", choices=(FILES, SERVER, POOLER), default=FILES)
+
+
+@pytest.fixture(scope="session")
+def team_server() -> Iterator[Postgres]:
+    """A PostgreSQL server of these tests."""
+    with a_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def team_pooler(team_server: Postgres) -> Iterator[Pooler]:
+    """A pgbouncer in front of it."""
+    with a_pooler(team_server) as pooler:
+        yield pooler
+
+
+@pytest.fixture(scope="session", autouse=True)
+def journals(request: pytest.FixtureRequest) -> None:
+    """Puts the journals of all tests where ``--journal`` says."""
+    match request.config.getoption("--journal"):
+        case "postgresql":
+            os.environ[URL] = request.getfixturevalue("team_server").url
+        case "pgbouncer":
+            os.environ[URL] = request.getfixturevalue("team_pooler").url
+        case _:
+            pass
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What needs an account or a GPU runs only where its marker is asked for, and so does the long tail.
 
     A test that is named (``FILE::TEST``) is run in any case.
     """
+    for item in items:
+        if config.getoption("--journal") != FILES and item.get_closest_marker("files"):
+            item.add_marker(pytest.mark.skip(reason="it is about the file of a journal"))
     asked: str = config.option.markexpr
     if not any("::" in name for name in config.args):
         _mark_thorough(items)

@@ -24,6 +24,7 @@ from gpucloud.runtime.events import Sink, ignore
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
     from gpucloud.api.fleet import Fleet
+    from gpucloud.api.journals import Journals
     from gpucloud.api.kubernetes import Kubernetes
     from gpucloud.api.launching import Confirm
     from gpucloud.api.metrics import Metrics
@@ -175,8 +176,15 @@ class Client:
 
     @property
     def journal(self) -> Journal:
-        """The journal, made if there is none."""
+        """The journal: that of the team, or a file, which is made if there is none."""
         return self._session.journal
+
+    @property
+    def journals(self) -> Journals:
+        """Calls about the journal itself: its tables on PostgreSQL, copies, verification."""
+        from gpucloud.api.journals import Journals
+
+        return Journals(self._session)
 
     # --- before buying
 

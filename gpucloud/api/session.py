@@ -10,7 +10,7 @@ import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,27 +96,61 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """The owner id, which is in the tags of every resource."""
+        """The owner id, which is in the tags of every resource; in a team's journal, the login there."""
         with self._lock:
             if self._owner is None:
-                self._owner = find_owner(self.paths, self.profile.variables)
+                named = self.team_journal is None or self.profile.variables.get("GPUCLOUD_OWNER")
+                identity = None if named else self.journal.identity
+                self._owner = find_owner(self.paths, self.profile.variables, identity=identity)
             return self._owner
 
     @property
     def journal(self) -> Journal:
-        """The journal, made if there is none."""
+        """The journal: that of the team, or a file, which is made if there is none."""
         from gpucloud.journal.store import Journal
 
         with self._lock:
             if self._journal is None:
-                name = self._file.name if self._file else JOURNAL
-                self._journal = Journal.open(self.state / name, self.now)
+                if self.team_journal is not None:
+                    self._journal = Journal.connect(self.team_journal, self.now, kind=self.kind)
+                else:
+                    self._journal = Journal.open(self.journal_file, self.now)
             return self._journal
+
+    @property
+    def journal_file(self) -> Path:
+        """The file of the journal; made by whoever opens it."""
+        return self.state / (self._file.name if self._file else JOURNAL)
+
+    @property
+    def kind(self) -> str:
+        """Of what the boxes are, as a team's journal is marked: ``real`` or ``sandbox``."""
+        return "sandbox" if self.sandboxed else "real"
+
+    @cached_property
+    def team_journal(self) -> str | None:
+        """The URL of the team's journal; ``None`` for a file. There may be a password in it.
+
+        Raises:
+            UsageError: what names it is no URL of PostgreSQL.
+        """
+        if self._file is not None:
+            return None
+        from gpucloud.journal.postgresql import is_address
+        from gpucloud.spec.defaults import FILE, journal_of
+
+        url = self.profile.variables.get("GPUCLOUD_JOURNAL") or journal_of(self.paths.config / FILE)
+        if url and not is_address(url):
+            raise UsageError(
+                "GPUCLOUD_JOURNAL, or journal in the defaults, is no URL of PostgreSQL",
+                hint="give postgresql://USER@HOST/DATABASE; unset it to use the file of your journal",
+            )
+        return url or None
 
     @property
     def has_journal(self) -> bool:
         """Whether there is a journal."""
-        return (self._file or self.paths.state / JOURNAL).exists()
+        return self.team_journal is not None or (self._file or self.paths.state / JOURNAL).exists()
 
     @property
     def catalog(self) -> Catalog:

@@ -88,6 +88,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "metrics": Entry("gpucloud.cli.metrics:metrics", "Show Prometheus what boxes do and cost.", PROGRAM),
     "notify": Entry("gpucloud.cli.notify:COMMANDS", "Test the channels for messages.", PROGRAM),
+    "journal": Entry(
+        "gpucloud.cli.journal:COMMANDS", "Share the journal on PostgreSQL; copy and verify it.", PROGRAM
+    ),
     "audit": Entry("gpucloud.cli.audit:audit", "Show the cloud calls that changed something.", PROGRAM),
     "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "Run and control local emulated clouds.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print JSON Schemas of specs and answers.", PROGRAM),

@@ -233,6 +233,44 @@ class RunsCancelDocument(TypedDict):
     run: RunRecordDocument
 
 
+class JournalMigrateDocument(TypedDict):
+    """The tables of a team's journal.
+
+    Attributes:
+        journal: where it is, without a password.
+        before: the version of its tables before; 0 if there were none.
+        version: their version now.
+    """
+
+    journal: str
+    before: int
+    version: int
+
+
+class JournalCopyDocument(TypedDict):
+    """A copy of a journal.
+
+    Attributes:
+        events: how many events the journal that was copied to did not have.
+        owner: the owner ID of your boxes in it.
+    """
+
+    events: int
+    owner: str
+
+
+class JournalVerifyDocument(TypedDict):
+    """A replay of a journal.
+
+    Attributes:
+        events: how many events it has.
+        differences: a line for each box or run whose rows are not what the replay gives.
+    """
+
+    events: int
+    differences: list[str]
+
+
 class ExecDocument(TypedDict):
     """A command on a box that has ended.
 
@@ -988,6 +1026,9 @@ DOCUMENTS: Mapping[str, Any] = {
     "forward": ForwardDocument,
     "hosts": HostsDocument,
     "images": ImagesDocument,
+    "journal-copy": JournalCopyDocument,
+    "journal-migrate": JournalMigrateDocument,
+    "journal-verify": JournalVerifyDocument,
     "k8s-manifests": K8sManifestsDocument,
     "k8s-serve": K8sServeDocument,
     "metrics": MetricsDocument,

@@ -100,6 +100,13 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "metrics": ("metrics --once", "metrics serve --port 9420"),
     "notify": ("notify test", "notify test ops"),
     "notify test": ("notify test", "notify test ops --json"),
+    "journal": ("journal migrate", "journal verify"),
+    "journal migrate": ("journal migrate", "journal migrate --sql"),
+    "journal copy": (
+        "journal copy --to postgresql://alice@db.lab/gpucloud",
+        "journal copy --from ~/.local/state/gpucloud/state/journal.db",
+    ),
+    "journal verify": ("journal verify", "journal verify --json"),
     "audit": ("audit --last 20", "audit --since 1h"),
     "sandbox": ("sandbox status", "sandbox stock 0 --type g4dn.xlarge"),
     "sandbox start": ("sandbox start", "sandbox start --review off"),

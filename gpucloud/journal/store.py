@@ -3,7 +3,7 @@
 Every change is one event, written in the same transaction as its effect on the tables ``boxes``, ``nodes``,
 ``intents``, ``resources``, ``usage`` and ``runs``; replaying the events gives the same tables. When a call
 here returns, the event survives a crash of the machine. How the tables are kept is the database's alone
-(:mod:`gpucloud.journal.sqlite`); who may write what, and when, is here.
+(:mod:`gpucloud.journal.backend`): a file of SQLite, or PostgreSQL; who may write what, and when, is here.
 
 All writing is :meth:`Journal.append`: an event with an id of its writer, the next number of its box, and the
 epoch under which the writer holds the box. All reading of events is :meth:`Journal.since`.
@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from gpucloud.errors import UsageError
+from gpucloud.journal.backend import Database, Writer
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import (
     Event,
@@ -38,8 +40,6 @@ from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
 from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, Run, SpotRun, StoredEvent
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
-from gpucloud.journal.sqlite.database import Database
-from gpucloud.journal.sqlite.writing import Writer
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
 
@@ -55,11 +55,14 @@ class Journal:
     """
 
     def __init__(
-        self, database: Database, clock: Callable[[], datetime], lease_clock: Callable[[], datetime]
+        self,
+        database: Database,
+        clock: Callable[[], datetime],
+        lease_clock: Callable[[], datetime] | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
-        self.now = lease_clock
+        self.now = lease_clock or partial(database.time, clock)
         """Gives the time by which leases age."""
         self._held: dict[str, tuple[int, Lease]] = {}
 
@@ -85,8 +88,37 @@ class Journal:
             JournalError: the file is damaged, read-only, or locked for too long.
             UsageError: it is newer than this program.
         """
-        database = Database.open(path, busy_s=busy_s)
-        return cls(database, clock, lease_clock or partial(database.time, clock))
+        from gpucloud.journal.sqlite.database import Database as File
+
+        database = File.open(path, busy_s=busy_s)
+        return cls(database, clock, lease_clock)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        clock: Callable[[], datetime],
+        *,
+        kind: str,
+        lease_clock: Callable[[], datetime] | None = None,
+    ) -> Journal:
+        """Opens a team's journal, which its owner made: ``gpucloud journal migrate``.
+
+        Args:
+            url: ``postgresql://…``; no message shows a password in it.
+            clock: gives the time in UTC, by which events are dated.
+            kind: of the boxes: ``real`` or ``sandbox``.
+            lease_clock: gives the time by which leases age; without it, that of the server.
+
+        Raises:
+            JournalError: the server cannot be reached, or refuses.
+            UsageError: the URL is not safe; or the journal is not there, of another version, or of another
+                kind; or the extra ``team`` is not installed.
+        """
+        from gpucloud.journal import postgresql
+
+        database = postgresql.open_journal(url, kind=kind)
+        return cls(database, clock, lease_clock)
 
     # --- events
 
@@ -103,8 +135,33 @@ class Journal:
             RunLivesError: it would give a run an id that one which is not over has.
             ValueError: it cannot follow what is known of its box.
         """
-        with self._database.writing() as writer:
-            return writer.append(box, number, event, self._clock())
+        return self._database.change(lambda writer: writer.append(box, number, event, self._clock()))
+
+    def adopt(self, events: Sequence[StoredEvent]) -> int:
+        """Appends events of another journal as they are, all or nothing; those that are here already stay.
+
+        Returns:
+            How many were not here.
+
+        Raises:
+            UsageError: this journal has other events of one of their boxes.
+        """
+
+        def take(writer: Writer) -> int:
+            writer.load({each.box for each in events})
+            written = 0
+            for each in events:
+                new = NewEvent(id=each.id, epoch=writer.position(each.box)[0], event=each.event)
+                appended = writer.append(each.box, each.number, new, each.at)
+                if appended is Appended.STALE:
+                    raise UsageError(
+                        f"box or run {each.box} has other events in the journal that is copied to",
+                        hint="copy into a journal of its own; nothing of these events was written",
+                    )
+                written += appended is Appended.WRITTEN
+            return written
+
+        return self._database.change(take)
 
     def since(self, cursor: int = 0, *, most: int = 500) -> tuple[list[StoredEvent], int]:
         """The events after a cursor, in the order of their writing.
@@ -130,8 +187,21 @@ class Journal:
         with self._database.reading() as reader:
             return reader.history(box)
 
+    @property
+    def identity(self) -> str | None:
+        """The owner id that a team's journal gives to this process; ``None`` for a file."""
+        return self._database.identity
+
+    def identify(self, owner: str) -> None:
+        """Gives an owner id to this process's login, if the journal is a team's: its boxes are that one's.
+
+        Raises:
+            UsageError: the login has another one, or somebody else has this one.
+        """
+        self._database.identify(owner)
+
     def close(self) -> None:
-        """Closes the file; a later call opens it again."""
+        """Closes the journal; a later call opens it again."""
         self._database.close()
 
     # --- writing
@@ -173,7 +243,8 @@ class Journal:
             facts=facts,
             kind=kind,
         )
-        with self._database.writing() as writer:
+
+        def plan(writer: Writer) -> Box:
             if alone:
                 _refuse_taken_run(writer, owner, run_id)
             if run is not None:
@@ -181,8 +252,10 @@ class Journal:
             if instead_of is not None:
                 successors = (*writer.box(instead_of.id).successors, id)
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
-            self._add(writer, id, 0, planned)
-            box = writer.box(id)
+            self._begin(writer, id, planned)
+            return writer.box(id)
+
+        box = self._database.change(plan)
         self._held[id] = (box.epoch, lease)
         return box
 
@@ -203,15 +276,18 @@ class Journal:
             RunLivesError: a run of this owner that is not over has the id.
         """
         begun = RunBegun(run_id=run_id, owner=owner, expires_at=expires_at, lease=lease, work=work)
-        with self._database.writing() as writer:
+
+        def begin(writer: Writer) -> Run:
             for other in writer.runs_named(owner, run_id):
                 found = claim(other.lease)
                 if other.state not in RUNS_OVER and not other.detached and found is not Claim.HELD:
                     self._write(writer, other, Taken(lease=lease, over=found is not Claim.FREE))
                     failed = RunEnded(state=RunState.FAILED, failure=DESERTED)
                     self._write(writer, writer.run(other.id), failed)
-            self._add(writer, id, 0, begun)
-            run = writer.run(id)
+            self._begin(writer, id, begun)
+            return writer.run(id)
+
+        run = self._database.change(begin)
         self._held[id] = (run.epoch, lease)
         return run
 
@@ -226,7 +302,8 @@ class Journal:
         Returns:
             The runs. A work with a slot that is wanted already is left out.
         """
-        with self._database.writing() as writer:
+
+        def wish(writer: Writer) -> list[Run]:
             living = [run.work.slots for run in writer.runs(owner, over=False, since=None) if run.work.slots]
             taken = {name for slots in living for name in slots.names}
             begun: list[Run] = []
@@ -235,10 +312,12 @@ class Journal:
                 names = work.slots.names
                 if taken.isdisjoint(names):
                     event = RunBegun(run_id=names[0], owner=owner, expires_at=None, lease=lease, work=work)
-                    self._add(writer, id_, 0, event)
+                    self._begin(writer, id_, event)
                     begun.append(writer.run(id_))
                     taken.update(names)
             return begun
+
+        return self._database.change(wish)
 
     def recover_box(
         self,
@@ -266,7 +345,8 @@ class Journal:
             resources: what was found of it.
             kind: the kind of holding.
         """
-        with self._database.writing() as writer:
+
+        def recover(writer: Writer) -> Box | None:
             if writer.known([id]):
                 return None
             taken = writer.living_names(tags.owner)
@@ -283,8 +363,10 @@ class Journal:
                 resources=tuple(resources),
                 kind=kind,
             )
-            self._add(writer, id, 0, recovered)
+            self._begin(writer, id, recovered)
             return writer.box(id)
+
+        return self._database.change(recover)
 
     def take(
         self, box: str, lease: Lease, *, claim: Callable[[Lease | None], Claim], by_force: bool = False
@@ -300,15 +382,19 @@ class Journal:
         Returns:
             The box; ``None`` where its holder lives and ``by_force`` is not set.
         """
-        with self._database.writing() as writer:
+
+        def seize(writer: Writer) -> Box | None:
             now = writer.box(box)
             found = claim(now.lease)
             if found is Claim.HELD and not by_force:
                 return None
             # Who is not proven dead may stand directly before its create call.
             self._add(writer, box, now.epoch, Taken(lease=lease, over=found is not Claim.FREE))
-            taken = writer.box(box)
-        self._held[box] = (taken.epoch, lease)
+            return writer.box(box)
+
+        taken = self._database.change(seize)
+        if taken is not None:
+            self._held[box] = (taken.epoch, lease)
         return taken
 
     def take_run(
@@ -319,14 +405,18 @@ class Journal:
         Returns:
             The run; ``None`` where its holder lives and ``by_force`` is not set, and for one that is over.
         """
-        with self._database.writing() as writer:
+
+        def seize(writer: Writer) -> Run | None:
             now = writer.run(run)
             found = claim(now.lease)
             if now.state in RUNS_OVER or (found is Claim.HELD and not by_force):
                 return None
             self._add(writer, run, now.epoch, Taken(lease=lease, over=found is not Claim.FREE))
-            taken = writer.run(run)
-        self._held[run] = (taken.epoch, lease)
+            return writer.run(run)
+
+        taken = self._database.change(seize)
+        if taken is not None:
+            self._held[run] = (taken.epoch, lease)
         return taken
 
     def renew(self) -> None:
@@ -335,8 +425,8 @@ class Journal:
         if not held:
             return
         now = self.now()
-        with self._database.writing() as writer:
-            writer.renew((box, epoch, replace(lease, beat=now)) for box, (epoch, lease) in held.items())
+        renewed = [(box, epoch, replace(lease, beat=now)) for box, (epoch, lease) in held.items()]
+        self._database.change(lambda writer: writer.renew(renewed))
 
     def check(self, box: Box) -> None:
         """Looks whether this process, which held a box, still holds it.
@@ -379,8 +469,7 @@ class Journal:
         Raises:
             StaleWriterError: it was taken over since ``box`` was read.
         """
-        with self._database.writing() as writer:
-            self._write(writer, box, event)
+        self._database.change(lambda writer: self._write(writer, box, event))
 
     def release(self, box: Box | Run) -> None:
         """Says that we hold it no more, if we do; else the end of this process says it."""
@@ -402,8 +491,13 @@ class Journal:
 
     def observe_all(self, observations: Iterable[tuple[Box, Seen]]) -> int:
         """Does :meth:`observe` for several boxes, in one transaction; returns how many were written."""
-        with self._database.writing() as writer:
-            return sum(self._observe(writer, box, seen) for box, seen in observations)
+        seen_of = list(observations)
+
+        def observe(writer: Writer) -> int:
+            writer.load([box.id for box, _ in seen_of])
+            return sum(self._observe(writer, box, seen) for box, seen in seen_of)
+
+        return self._database.change(observe) if seen_of else 0
 
     def label(self, run: str, labels: Mapping[str, str]) -> bool:
         """Appends what an engine says of the slots that it wants; this process need not hold the run.
@@ -411,11 +505,14 @@ class Journal:
         Returns:
             Whether it was written: not of a run that is over.
         """
-        with self._database.writing() as writer:
+
+        def add(writer: Writer) -> bool:
             now = writer.run(run)
             if now.state in RUNS_OVER:
                 return False
             return self._add(writer, run, now.epoch, RunLabelled(labels=labels)) is Appended.WRITTEN
+
+        return self._database.change(add)
 
     # --- reading
 
@@ -482,8 +579,7 @@ class Journal:
 
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""
-        with self._database.writing() as writer:
-            writer.rebuild()
+        self._database.change(lambda writer: writer.rebuild())
 
     # --- inside
 
@@ -498,11 +594,19 @@ class Journal:
         if self._add(writer, held.id, held.epoch, event) is Appended.STALE:
             raise StaleWriterError(held.name, "run" if isinstance(held, Run) else "box")
 
+    def _begin(self, writer: Writer, id: str, event: Event) -> None:  # noqa: A002
+        """Appends the first event of a box or run."""
+        if self._append(writer, id, 1, 0, event) is not Appended.WRITTEN:
+            raise StaleWriterError(id)
+
     def _add(self, writer: Writer, box: str, epoch: int, event: Event) -> Appended:
         """Appends an event after those that are there."""
         _, number = writer.position(box)
+        return self._append(writer, box, number + 1, epoch, event)
+
+    def _append(self, writer: Writer, box: str, number: int, epoch: int, event: Event) -> Appended:
         new = NewEvent(id=uuid4().hex, epoch=epoch, event=event)
-        return writer.append(box, number + 1, new, self._clock())
+        return writer.append(box, number, new, self._clock())
 
 
 def _refuse_taken_run(writer: Writer, owner: str, run_id: str | None) -> None:

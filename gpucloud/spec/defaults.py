@@ -20,6 +20,8 @@ FILE = "defaults.yaml"
 OF_OFFERS = ("clouds", "regions", "residency", "purchase", "max_price")
 """The fields that narrow a search of the market."""
 ALLOWED = (*OF_OFFERS, "ttl", "tags")
+JOURNAL = "journal"
+"""The key that names a team's journal, where the environment names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,9 @@ def read_defaults(file: Path) -> Defaults:
 
     read = read_file(file)
     problems = [
-        (name, f"cannot be a default{nearest(name, ALLOWED)}; allowed: {', '.join(ALLOWED)}")
+        (name, f"cannot be a default{nearest(name, ALLOWED)}; allowed: {', '.join((*ALLOWED, JOURNAL))}")
         for name in read.fields
-        if name not in ALLOWED
+        if name not in (*ALLOWED, JOURNAL)
     ]
     try:
         spec = Spec(**{name: value for name, value in read.fields.items() if name in ALLOWED})
@@ -65,6 +67,22 @@ def read_defaults(file: Path) -> Defaults:
     raise UsageError(
         "; ".join(f"{file}:{read.lines.get(name, 1)}: {name}: {text}" for name, text in problems)
     )
+
+
+def journal_of(file: Path) -> str | None:
+    """The URL of the team's journal that the file names; ``None`` if it names none, or is missing.
+
+    Raises:
+        UsageError: the file is no YAML, or does not name it by a text.
+    """
+    if not file.exists():
+        return None
+    from gpucloud.spec.yaml import read_file
+
+    url = read_file(file).fields.get(JOURNAL)
+    if url is not None and not isinstance(url, str):
+        raise UsageError(f"{file}: {JOURNAL}: it is no text", hint="give postgresql://USER@HOST/DATABASE")
+    return url
 
 
 def with_defaults(

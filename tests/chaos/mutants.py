@@ -572,8 +572,8 @@ MUTANTS = (
     Mutant(
         "nothing is committed to a journal that nobody will read",
         "gpucloud/journal/sqlite/database.py",
-        "            yield Writer(connection)\n            self._file.check()\n",
-        "            yield Writer(connection)\n",
+        "            done = body(Writer(connection))\n            self._file.check()\n",
+        "            done = body(Writer(connection))\n",
         ATTACKED,
     ),
     # --- bounded time

@@ -72,6 +72,7 @@ ROWS: Mapping[str, Row] = {
     "check": Row(line=("check",), limit_s=180),
     "metrics": Row(line=("metrics", "--once"), box=True),
     "notify": Row(line=("notify", "test")),
+    "journal": Row(line=("journal", "verify"), box=True),
     "audit": Row(line=("audit",), box=True),
     # What waits for an engine goes on until it is told: what it is set up with asks no cloud.
     "slurm": Row(line=("slurm", "init")),

@@ -142,6 +142,7 @@ def test_machines_that_are_not_fit_are_replaced_by_others(bench: Bench) -> None:
     assert (box.replaced, box.nodes[0].instance_id) == ("a GPU is missing", new.ref.id)
 
 
+@pytest.mark.files
 def test_a_journal_that_takes_no_more_keeps_no_machine_running(bench: Bench) -> None:
     """From the moment before the billable call: what it makes is ended by its tags."""
     bench.context()

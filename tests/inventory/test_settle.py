@@ -162,6 +162,7 @@ def test_the_end_of_a_machine_goes_by_our_clock_where_its_cloud_tells_no_time(be
     assert node.ended_at == bench.clock()
 
 
+@pytest.mark.files
 def test_a_renewal_of_nothing_writes_nothing(bench: Bench) -> None:
     journal = bench.context().journal
     file = bench.folder / "journal.db-wal"

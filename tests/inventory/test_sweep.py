@@ -25,6 +25,7 @@ from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Purchase
 from tests.bench import Bench
 from tests.builders import START, Clock, a_box, a_machine, a_ref, a_resource, some_tags
+from tests.journals import lose_journal
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
 
 OWNER = "u-tester"
@@ -298,8 +299,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
 
 
 def forget_everything(bench: Bench) -> None:
-    for file in bench.folder.glob("journal.db*"):
-        file.unlink()
+    lose_journal(bench.folder)
 
 
 def sweep(bench: Bench, *, older_than: timedelta = OLD_ENOUGH, owner: str = OWNER) -> list[Find]:

@@ -38,6 +38,7 @@ def replace_by_a_copy(file: Path) -> None:
     copy.replace(file)
 
 
+pytestmark = pytest.mark.files
 ATTACKS = [delete, move, replace_by_a_copy]
 Attack = Callable[[Path], None]
 

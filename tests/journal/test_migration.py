@@ -41,6 +41,7 @@ from tests.builders import Clock
 from tests.journal.older import VERSIONS, a_bench, a_journal
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
+pytestmark = pytest.mark.files
 SCHEMA_CHANGES = ("ALTER", "BEGIN", "COMMIT", "CREATE", "DROP", "PRAGMA")
 CONNECT = "gpucloud.journal.sqlite.database.connect"
 BETWEEN = 20

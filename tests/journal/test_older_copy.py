@@ -23,6 +23,8 @@ from tests.bench import OWNER, Bench
 from tests.builders import Clock
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, MemoryProvider, Temperament
 
+pytestmark = pytest.mark.files
+
 
 def rolled_back(folder: Path, temperament: Temperament, *, became_ready: bool) -> tuple[Bench, Context]:
     """A box that was launched; then the journal of the middle of its launch is put back, a day later."""

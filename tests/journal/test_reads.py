@@ -19,8 +19,10 @@ from gpucloud.journal.store import Journal
 from tests.bench import OWNER, Bench
 from tests.builders import Clock
 from tests.inventory.test_reconcile import ready
+from tests.journals import connection_of
 from tests.memory import TOKEN_ATOMIC, MemoryProvider
 
+pytestmark = pytest.mark.files
 FINISHED = 3000
 PARTIAL = ("one_living_box_per_name", "present_resources", "unresolved_intents")
 """The indexes that hold only what is not over: to go through them is to read what matters."""
@@ -58,16 +60,16 @@ def bench(tmp_path: Path) -> Bench:
 def queries(journal: Journal) -> Iterator[list[str]]:
     """What is asked of the journal's file meanwhile, with its values."""
     seen: list[str] = []
-    with journal._database._connection() as connection:
+    with connection_of(journal) as connection:
         connection.set_trace_callback(seen.append)
     yield seen
-    with journal._database._connection() as connection:
+    with connection_of(journal) as connection:
         connection.set_trace_callback(None)
 
 
 def plans_of(journal: Journal, seen: Sequence[str]) -> list[str]:
     """How SQLite answers these queries: its own words, one line a step."""
-    with journal._database._connection() as connection:
+    with connection_of(journal) as connection:
         return [
             f"{step[3]}  <-  {statement}"
             for statement in seen

@@ -31,6 +31,7 @@ from gpucloud.journal.runs import (
 )
 from gpucloud.journal.store import Journal
 from tests.builders import START
+from tests.journals import open_journal
 
 WORK = Work(
     spec={"gpu": "T4", "env": {"A": None}},
@@ -45,7 +46,7 @@ PLACE = AttemptPlace(cloud="aws", region="r", zone="z", instance_type="t", purch
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    return Journal.open(tmp_path / "journal.db", lambda: START)
+    return open_journal(tmp_path, lambda: START)
 
 
 def a_run(journal: Journal, id: str = "run-1", claim: Claim = Claim.HELD) -> Run:  # noqa: A002

@@ -40,6 +40,7 @@ from gpucloud.journal.sqlite.names import box_names, volume_names
 from gpucloud.journal.store import Journal
 from gpucloud.resources import ResourceKind, State, Tags
 from tests.builders import a_ref
+from tests.journals import URL, connection_of, open_journal
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -50,7 +51,7 @@ def clock() -> datetime:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    return Journal.open(tmp_path / "journal.db", clock)
+    return open_journal(tmp_path, clock)
 
 
 def a_lease(**change: Any) -> Lease:
@@ -86,12 +87,12 @@ def test_a_box_is_there_after_the_process_is_killed(tmp_path: Path) -> None:
     """What plan_box returned from is on disk: another process reads it after a kill -9."""
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[2]); from tests.journal.test_store import *;"
-        "a_box(Journal.open(Path(sys.argv[1]), clock)); os.kill(os.getpid(), 9)"
+        "a_box(open_journal(Path(sys.argv[1]), clock)); os.kill(os.getpid(), 9)"
     )
     root = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "j.db"), root], check=False, cwd=root)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path), root], check=False, cwd=root)
     assert done.returncode == -9
-    assert [box.name for box in Journal.open(tmp_path / "j.db", clock).boxes(owner="me")] == ["x"]
+    assert [box.name for box in open_journal(tmp_path, clock).boxes(owner="me")] == ["x"]
 
 
 def test_a_living_name_is_taken_and_a_dead_one_is_free(journal: Journal) -> None:
@@ -162,7 +163,7 @@ def test_a_live_lease_is_not_taken(journal: Journal) -> None:
         return Claim.HELD
 
     assert journal.take(box.id, a_lease(pid=2), claim=refuse) is None
-    assert shown == [a_lease()]
+    assert {*shown} == {a_lease()}, "asked as often as the change is made"
     assert journal.box(box.id).epoch == box.epoch
 
 
@@ -234,7 +235,7 @@ def test_only_the_user_may_read_it(tmp_path: Path) -> None:
 def test_every_commit_is_synced(tmp_path: Path) -> None:
     """A write-ahead log with full synchronisation: an acknowledged event survives a power cut."""
     journal = Journal.open(tmp_path / "journal.db", clock)
-    with journal._database._connection() as connection:
+    with connection_of(journal) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 
@@ -292,7 +293,7 @@ def test_a_full_disk_stops_before_anything_is_bought(tmp_path: Path) -> None:
     """The journal cannot grow: planning a box fails, and the journal can still be read."""
     journal = Journal.open(tmp_path / "journal.db", clock)
     a_box(journal)
-    with journal._database._connection() as connection:
+    with connection_of(journal) as connection:
         connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(UsageError) as caught:
         [a_box(journal, name=f"n{n}", id=f"b-{n:04}" + "x" * 2000) for n in range(200)]
@@ -316,13 +317,13 @@ def test_twenty_processes_write_at_once_and_one_gets_the_name(tmp_path: Path) ->
     """One winner, nineteen refusals, no "database is locked", also where each would make the file."""
     code = (
         "import sys; from tests.journal.test_store import *\n"
-        "try: a_box(Journal.open(Path(sys.argv[1]), clock), id='b-' + sys.argv[2]); print('won')\n"
+        "try: a_box(open_journal(Path(sys.argv[1]), clock), id='b-' + sys.argv[2]); print('won')\n"
         "except NameTakenError: print('lost')"
     )
     root = Path(__file__).parents[2]
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "j.db"), str(n)],
+            [sys.executable, "-c", code, str(tmp_path), str(n)],
             cwd=root,
             text=True,
             stdout=subprocess.PIPE,
@@ -495,10 +496,10 @@ def test_a_volume_is_billed_for_its_disk_from_its_making_to_its_end(journal: Jou
     assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
     assert [box.id for box in journal.boxes(owner="me", kind=Kind.VOLUME)] == ["v-1"]
     assert [box.id for box in journal.boxes(owner="me", kind=None)] == ["b-1", "v-1"]
-    assert (box_names(tmp_path / "journal.db", "me"), volume_names(tmp_path / "journal.db", "me")) == (
-        [("x", "planned")],
-        [("data", "ready")],
-    )
+    if URL not in os.environ:  # names are completed from a file
+        file = tmp_path / "journal.db"
+        assert box_names(file, "me") == [("x", "planned")]
+        assert volume_names(file, "me") == [("data", "ready")]
     journal.write(volume, StateChanged(state=BoxState.DELETING))
     journal.write(volume, GoneOnce(resource=DISK))
     ended = journal.box("v-1")

@@ -13,13 +13,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.sqlite.reading import Reader
 from gpucloud.journal.sqlite.schema import STEPS
-from gpucloud.journal.sqlite.writing import Writer
+from gpucloud.journal.sqlite.writing import Writer, asking
 from gpucloud_pricing.sqlite_file import BUSY_S, NewerFileError, connect, migrate, transaction, use_wal
+
+T = TypeVar("T")
 
 _DAMAGED = "it is damaged: restore a copy of it, or move it away and run `gpucloud recover`"
 
@@ -78,18 +81,18 @@ class Database:
             JournalError: the file cannot be read.
         """
         with _explained(None), self._connection() as connection, _snapshot(connection):
-            yield Reader(connection)
+            yield Reader(asking(connection))
 
-    @contextmanager
-    def writing(self) -> Generator[Writer]:
+    def change(self, body: Callable[[Writer], T]) -> T:
         """What is written in the body is kept whole, or not at all; others write before it or after it.
 
         Raises:
             JournalError: the file cannot be written, or was replaced.
         """
         with self._lock, _explained(None), self._connection() as connection, transaction(connection):
-            yield Writer(connection)
+            done = body(Writer(connection))
             self._file.check()
+        return done
 
     def check(self) -> None:
         """Looks whether the file is still the one that was opened.
@@ -102,6 +105,13 @@ class Database:
     def time(self, otherwise: Callable[[], datetime]) -> datetime:
         """The time by the clock of the file system; by another clock where the file cannot be touched."""
         return self._file.time(otherwise)
+
+    @property
+    def identity(self) -> None:
+        """A file knows no logins."""
+
+    def identify(self, owner: str) -> None:
+        """A file knows no logins."""
 
     def close(self) -> None:
         """Closes the file; a later call opens it again."""

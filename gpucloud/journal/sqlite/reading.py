@@ -1,15 +1,17 @@
-"""Reads boxes, intents, resources and events from the tables of a journal."""
+"""Reads boxes, intents, resources and events from the tables of a journal, of whatever database.
+
+The queries are in the SQL that SQLite and PostgreSQL share; a value is written ``:name``.
+"""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
@@ -33,22 +35,39 @@ FROM boxes JOIN nodes ON nodes.box = boxes.id
 JOIN usage ON usage.box = boxes.id AND usage.resource = nodes.instance_id AND usage.part = 'compute'
 WHERE boxes.owner = :owner AND json_extract(boxes.facts, '$.offer.purchase') = 'spot'
     AND json_extract(boxes.facts, '$.place') IS NOT NULL
-ORDER BY usage.n
+ORDER BY usage.n, usage.box
 """
 _POSITIONS = tuple(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in HELD)  # noqa: S608  # nosec B608
 _USAGE = """
-SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine ON machine.n = (
+SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine
+ON machine.box = usage.box AND machine.n = (
     SELECT n FROM resources
     WHERE box = usage.box AND kind IN ('instance', 'disk', 'snapshot', 'image') AND id = usage.resource
     LIMIT 1)
 """
 
 
-class Reader:
-    """Reads by a connection; the snapshot or the transaction is its maker's."""
+class Row(Protocol):
+    """A row by the names of its columns."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __getitem__(self, name: str, /) -> Any: ...
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        ...
+
+
+Query = tuple[str, Mapping[str, Any]]
+"""A query with its values."""
+
+Ask = Callable[[Sequence[Query]], Sequence[Sequence[Row]]]
+"""Answers queries as of one moment, in their order."""
+
+
+class Reader:
+    """Reads by asking; ``ask`` knows the database, and the snapshot or transaction is its maker's."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
 
     # --- boxes
 
@@ -62,7 +81,7 @@ class Reader:
     def boxes(self, owner: str | None, *, over: bool, kind: Kind | None) -> list[Box]:
         """An owner's holdings of a kind, or all, oldest first; ``over`` adds deleted and failed ones."""
         conditions = [
-            "1" if owner is None else "owner = :owner",
+            "1 = 1" if owner is None else "owner = :owner",
             *([] if over else [LIVING]),
             *([] if kind is None else ["kind = :kind"]),
         ]
@@ -108,7 +127,7 @@ class Reader:
 
     def runs(self, owner: str, *, over: bool, since: datetime | None) -> list[Run]:
         """An owner's runs, oldest first; ``over`` adds those that are over, or that ended ``since`` then."""
-        going_on = f"({GOING_ON} OR ended_at >= :since)" if over and since else "1" if over else GOING_ON
+        going_on = f"({GOING_ON} OR ended_at >= :since)" if over and since else "1 = 1" if over else GOING_ON
         values = {"owner": owner, "since": since and since.isoformat()}
         return self._runs(f"owner = :owner AND {going_on}", values)
 
@@ -128,7 +147,7 @@ class Reader:
 
     def resources(self, box: str | None, *, present: bool) -> list[ResourceRow]:
         """Resources in the order in which they were made: of one box or all, those not gone or all."""
-        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n"  # noqa: S608  # nosec B608
+        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n, box"  # noqa: S608  # nosec B608
         return list(map(_resource, self._rows(query, {"box": box})))
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
@@ -136,7 +155,7 @@ class Reader:
         return [
             _resource(row)
             for condition, values in _among("box", ids)
-            for row in self._rows(f"SELECT * FROM resources WHERE {condition} ORDER BY n", values)  # noqa: S608  # nosec B608
+            for row in self._rows(f"SELECT * FROM resources WHERE {condition} ORDER BY n, box", values)  # noqa: S608  # nosec B608
         ]
 
     def spot_runs(self, owner: str) -> list[SpotRun]:
@@ -152,12 +171,12 @@ class Reader:
     def since(self, cursor: int, most: int) -> tuple[list[StoredEvent], int]:
         """The events after a cursor, in the order of their writing, and the cursor after the last of them."""
         query = "SELECT * FROM events WHERE seq > :cursor ORDER BY seq LIMIT :most"
-        rows = self._rows(query, {"cursor": cursor, "most": most})
+        rows = self._settled(query, {"cursor": cursor, "most": most})
         return list(map(_event, rows)), rows[-1]["seq"] if rows else cursor
 
     def last(self) -> int:
         """The cursor after the last event; 0 without one."""
-        [row] = self._rows("SELECT coalesce(max(seq), 0) AS last FROM events", {})
+        [row] = self._settled("SELECT coalesce(max(seq), 0) AS last FROM events", {})
         return int(row["last"])
 
     def history(self, box: str) -> list[StoredEvent]:
@@ -169,26 +188,34 @@ class Reader:
 
     def _boxes(self, condition: str, values: Mapping[str, Any]) -> list[Box]:
         """The boxes of a condition, by id, with what other tables hold of them."""
-        rows = self._rows(f"SELECT * FROM boxes WHERE {condition} ORDER BY id", values)  # noqa: S608  # nosec B608
-        if not rows:
-            return []
         of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608  # nosec B608
+        queries = (
+            f"SELECT * FROM boxes WHERE {condition} ORDER BY id",  # noqa: S608  # nosec B608
+            f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number",  # noqa: S608  # nosec B608
+            f"{_USAGE} WHERE usage.{of_these} ORDER BY usage.n",
+        )
+        boxes, node_rows, usage_rows = self._ask([(query, values) for query in queries])
         nodes: dict[str, list[Node]] = defaultdict(list)
-        for row in self._rows(f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number", values):  # noqa: S608  # nosec B608
+        for row in node_rows:
             nodes[row["box"]].append(_node(row))
         usage: dict[str, list[Usage]] = defaultdict(list)
-        for row in self._rows(f"{_USAGE} WHERE usage.{of_these} ORDER BY usage.n", values):
+        for row in usage_rows:
             usage[row["box"]].append(_usage(row))
-        return [_box(row, nodes[row["id"]], usage[row["id"]]) for row in rows]
+        return [_box(row, nodes[row["id"]], usage[row["id"]]) for row in boxes]
 
-    def _rows(self, query: str, values: Mapping[str, Any]) -> list[sqlite3.Row]:
-        return self._connection.execute(query, values).fetchall()
+    def _rows(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
+        [rows] = self._ask([(query, values)])
+        return rows
+
+    def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
+        """Rows of events, of which none before the last one is still to come."""
+        return self._rows(query, values)
 
 
 # --- rows to values
 
 
-def _box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box:
+def _box(row: Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box:
     values = _held(row)
     facts = read_facts(json.loads(values.pop("facts"))).given
     facts.pop("zone", None)  # told before the place that it is in
@@ -201,7 +228,7 @@ def _box(row: sqlite3.Row, nodes: Iterable[Node], usage: Iterable[Usage]) -> Box
     return Box(**values, **facts)
 
 
-def _run(row: sqlite3.Row) -> Run:
+def _run(row: Row) -> Run:
     values = _held(row)
     facts = read_run_facts(json.loads(values.pop("facts")))
     values |= {each.name: getattr(facts, each.name) for each in fields(facts)}
@@ -209,7 +236,7 @@ def _run(row: sqlite3.Row) -> Run:
     return Run(**values)
 
 
-def _held(row: sqlite3.Row) -> dict[str, Any]:
+def _held(row: Row) -> dict[str, Any]:
     """The columns of what has a lease, with times and lease as values."""
     values = _values(row)
     lease: dict[str, Any] | None = json.loads(values["lease"]) if values["lease"] else None
@@ -220,7 +247,7 @@ def _held(row: sqlite3.Row) -> dict[str, Any]:
     return values
 
 
-def _node(row: sqlite3.Row) -> Node:
+def _node(row: Row) -> Node:
     return Node(
         instance_id=row["instance_id"],
         state=State(row["state"]),
@@ -233,7 +260,7 @@ def _node(row: sqlite3.Row) -> Node:
     )
 
 
-def _usage(row: sqlite3.Row) -> Usage:
+def _usage(row: Row) -> Usage:
     price = None
     if row["price"] is not None:
         day = date.fromisoformat(row["as_of"]) if row["as_of"] else None
@@ -252,14 +279,14 @@ def _usage(row: sqlite3.Row) -> Usage:
     )
 
 
-def _intent(row: sqlite3.Row) -> Intent:
+def _intent(row: Row) -> Intent:
     values = _values(row)
     values |= {name: Decimal(values[name]) for name in ("price", "ceiling_usd") if values[name]}
     values["at"] = datetime.fromisoformat(values["at"])
     return Intent(**values)
 
 
-def _resource(row: sqlite3.Row) -> ResourceRow:
+def _resource(row: Row) -> ResourceRow:
     ref = Ref(
         cloud=row["cloud"],
         account=row["account"],
@@ -271,7 +298,7 @@ def _resource(row: sqlite3.Row) -> ResourceRow:
     return ResourceRow(box=row["box"], ref=ref, name=row["name"], state=row["state"], at=at)
 
 
-def _spot_run(row: sqlite3.Row) -> SpotRun:
+def _spot_run(row: Row) -> SpotRun:
     return SpotRun(
         machine=row["machine"],
         cloud=row["cloud"],
@@ -283,7 +310,7 @@ def _spot_run(row: sqlite3.Row) -> SpotRun:
     )
 
 
-def _event(row: sqlite3.Row) -> StoredEvent:
+def _event(row: Row) -> StoredEvent:
     return StoredEvent(
         id=row["id"],
         at=datetime.fromisoformat(row["at"]),
@@ -293,8 +320,8 @@ def _event(row: sqlite3.Row) -> StoredEvent:
     )
 
 
-def _values(row: sqlite3.Row) -> dict[str, Any]:
-    return dict(zip(row.keys(), row, strict=True))
+def _values(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys()}  # noqa: SIM118  (SQLite's rows are no mappings)
 
 
 def _time(text: str | None) -> datetime | None:

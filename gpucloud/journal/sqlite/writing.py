@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from gpucloud.journal.errors import NameTakenError, RunLivesError
@@ -13,12 +13,24 @@ from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.records import Appended, NewEvent
 from gpucloud.journal.sqlite.projections import HELD, project
-from gpucloud.journal.sqlite.reading import Reader
+from gpucloud.journal.sqlite.reading import Ask, Reader
 from gpucloud.journal.sqlite.schema import PROJECTIONS, replay
+
+
+def asking(connection: sqlite3.Connection) -> Ask:
+    """Asks a connection, which is in a transaction: its queries are of one moment."""
+    return lambda queries: [connection.execute(query, values).fetchall() for query, values in queries]
 
 
 class Writer(Reader):
     """Writes by a connection that is in a transaction, and reads what it has written."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(asking(connection))
+        self._connection = connection
+
+    def load(self, ids: Collection[str]) -> None:
+        """Is told what is about to be changed; here nothing need be read ahead."""
 
     def append(self, box: str, number: int, new: NewEvent, at: datetime) -> Appended:
         """Appends one event and has it take effect.
@@ -64,7 +76,7 @@ class Writer(Reader):
             raise
         return Appended.WRITTEN
 
-    def renew(self, held: Iterable[tuple[str, int, Lease]]) -> None:
+    def renew(self, held: Sequence[tuple[str, int, Lease]]) -> None:
         """Writes leases anew: each where the box or run still has the epoch under which it was taken."""
         rows = [{"id": id_, "epoch": epoch, "lease": json.dumps(plain(lease))} for id_, epoch, lease in held]
         for table in HELD:

@@ -1,0 +1,86 @@
+"""``gpucloud journal``: the tables of a team's journal, copies of a journal, and whether it is whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.context import App
+from gpucloud.cli.output import counted
+from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.cli.documents import JournalCopyDocument, JournalMigrateDocument, JournalVerifyDocument
+
+
+def migrate(
+    app: App,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Only print the SQL that makes a journal; asks no server.")
+    ] = False,
+) -> None:
+    """Make or update the tables of the journal that GPUCLOUD_JOURNAL names: all, or nothing.
+
+    The login must own the schema of the journal, or be allowed to create it; others cannot do this.
+    """
+    if sql:
+        app.output.line(app.client.journals.script().rstrip())
+        return
+    done = app.client.journals.migrate()
+    if app.output.json:
+        answer: JournalMigrateDocument = {
+            "journal": done.journal,
+            "before": done.before,
+            "version": done.version,
+        }
+        app.output.document("journal-migrate", answer)
+        return
+    was = "made" if not done.before else "as it was" if done.before == done.version else "updated"
+    app.output.say(f"The journal {done.journal} is {was}: schema {done.version}.")
+
+
+def copy(
+    app: App,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Journal to copy this one to: a URL or a file.", metavar="JOURNAL"),
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="Journal to copy into this one.", metavar="JOURNAL")
+    ] = None,
+) -> None:
+    """Copy every event of a journal to another one. What is there already stays; a second copy adds the rest.
+
+    Your login in the team's journal gets the owner ID of your file, so that boxes are found, deleted and
+    swept as before. Afterwards use one of the two only: set GPUCLOUD_JOURNAL.
+    """
+    if (to is None) == (from_ is None):
+        raise UsageError(
+            "copy needs one of --to and --from", hint="gpucloud journal copy --to postgresql://…"
+        )
+    journals = app.client.journals
+    done = journals.copy_to(to) if to is not None else journals.copy_from(from_ or "")
+    if app.output.json:
+        answer: JournalCopyDocument = {"events": done.events, "owner": done.owner}
+        app.output.document("journal-copy", answer)
+        return
+    app.output.say(f"Copied {counted(done.events, 'event')}; your boxes are those of owner {done.owner}.")
+
+
+def verify(app: App) -> int:
+    """Replay every event, and compare the result with the journal's tables. Exit code 1 if they differ."""
+    found = app.client.journals.verify()
+    if app.output.json:
+        answer: JournalVerifyDocument = {"events": found.events, "differences": list(found.differences)}
+        app.output.document("journal-verify", answer)
+    else:
+        for each in found.differences:
+            app.output.line(each)
+        app.output.say(
+            f"Replayed {counted(found.events, 'event')}: {counted(len(found.differences), 'difference')}."
+        )
+    return 1 if found.differences else 0
+
+
+COMMANDS = {"migrate": migrate, "copy": copy, "verify": verify}

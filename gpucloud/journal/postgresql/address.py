@@ -1,0 +1,115 @@
+"""Where a journal is, from its URL; and what protects the connection on the way."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from gpucloud.errors import UsageError
+
+DEFAULT_SCHEMA = "gpucloud"
+VERIFY = "verify-full"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A journal in a database.
+
+    Attributes:
+        parameters: of the connection, in libpq's words; there may be a password among them.
+        schema: the schema that its tables are in.
+    """
+
+    parameters: Mapping[str, str] = field(repr=False)
+    schema: str
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show."""
+        names = ("password", "sslpassword")
+        return tuple(self.parameters[name] for name in names if self.parameters.get(name))
+
+    def __str__(self) -> str:
+        """The address without its secrets, as messages show it."""
+        shown = {
+            name: self.parameters.get(name, "") for name in ("user", "host", "port", "dbname", "service")
+        }
+        place = f"{shown['host']}:{shown['port']}" if shown["port"] else shown["host"]
+        user = f"{shown['user']}@" if shown["user"] else ""
+        service = f"?service={shown['service']}" if shown["service"] else ""
+        return f"postgresql://{user}{place}/{shown['dbname']}{service} (schema {self.schema})"
+
+
+def read_address(url: str) -> Address:
+    """Reads the URL of a journal: one of libpq, with ``schema`` as a further parameter.
+
+    What it does not name comes from where libpq looks for it: ``PGHOST``, ``PGSERVICE``, ``PGPASSFILE`` …
+
+    Args:
+        url: the URL; no message shows it, as there may be a password in it.
+
+    Raises:
+        UsageError: it is no such URL, or the connection would not be protected.
+    """
+    from psycopg import ProgrammingError, pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        schema = query.pop("schema", DEFAULT_SCHEMA)
+        given = conninfo_to_dict(urlunsplit(parts._replace(query=urlencode(query))))
+        found = pq.Conninfo.get_defaults()
+    except (ProgrammingError, ValueError):  # their words may repeat the password
+        raise UsageError(
+            "the journal's URL (GPUCLOUD_JOURNAL) cannot be read",
+            hint="give postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full&sslrootcert=FILE",
+        ) from None
+    if not _SCHEMA.fullmatch(schema):
+        raise UsageError(
+            f"the journal's URL: {schema[:80]!r} is no name of a schema",
+            hint="give 1-63 small letters, digits and _: schema=gpucloud",
+        )
+    named = {name: str(value) for name, value in given.items() if value is not None}
+    defaults = {each.keyword.decode(): each.val.decode() for each in found if each.val}
+    return Address(parameters=protected(named, defaults), schema=schema)
+
+
+def protected(named: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of a connection with ``sslmode=verify-full``, unless nobody can listen on the way.
+
+    Args:
+        named: the parameters that its URL names.
+        defaults: what libpq takes for the others.
+
+    Raises:
+        UsageError: a weaker mode is asked for.
+    """
+    every = {**defaults, **named}
+    hosts = [*every.get("hostaddr", "").split(","), *every.get("host", "").split(",")]
+    # A file of services may name another host, and its mode does not count.
+    is_service = bool(every.get("service"))
+    if all(map(_is_here, hosts)) and not is_service:
+        return dict(named)
+    of_default = defaults.get("sslmode", "")
+    mode = named.get("sslmode") or ("" if is_service or of_default == "prefer" else of_default)
+    if mode not in {"", VERIFY}:
+        raise UsageError(
+            f"the journal's URL: sslmode={mode} does not prove that the right server answers",
+            hint=f"use sslmode={VERIFY} with sslrootcert=FILE (its authority) or sslrootcert=system",
+        )
+    return {**named, "sslmode": VERIFY}
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine: a socket, or a loopback address."""
+    if not host or host == "localhost" or host[0] in "/@":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

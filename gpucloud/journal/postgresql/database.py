@@ -1,0 +1,246 @@
+"""The journal of a team: read as of one moment, changed all or nothing by whoever is first."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from gpucloud.errors import UsageError
+from gpucloud.journal.errors import JournalError, NameTakenError, RunLivesError
+from gpucloud.journal.postgresql.address import Address
+from gpucloud.journal.postgresql.copies import Rows
+from gpucloud.journal.postgresql.schema import LOCK, VERSION
+from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
+from gpucloud.journal.postgresql.writing import Change, Writer
+from gpucloud.journal.sqlite.reading import Reader, Row
+
+T = TypeVar("T")
+TRIES_S = 30.0
+"""How long a change is made again because others were faster."""
+MOST_KEPT = 1000
+"""The copies of how many boxes and runs are kept for the next change."""
+_PAUSE_S = 0.05
+_IDENTITY = """SELECT coalesce(
+    (SELECT owner FROM identities WHERE login = session_user), session_user) AS owner"""
+_WRITTEN = frozenset({"written", "was_written"})
+_READ_ONLY = "this server takes no changes: name the primary server in GPUCLOUD_JOURNAL"
+_HINTS: Sequence[tuple[type[psycopg.Error], str]] = (
+    (errors.ReadOnlySqlTransaction, _READ_ONLY),
+    (errors.FeatureNotSupported, _READ_ONLY),  # "cannot set transaction read-write mode during recovery"
+    (errors.InsufficientPrivilege, "ask the owner of the journal for the role that may do this"),
+    (errors.DiskFull, "free some disk space on the server"),
+    (errors.LockNotAvailable, "another gpucloud holds it: try again"),
+    (errors.QueryCanceled, "the server is busy: try again"),
+)
+_MIGRATE = "its owner makes them: gpucloud journal migrate"
+
+
+class Database:
+    """Reads and writes one journal in a database. Safe to use from several threads and processes.
+
+    Args:
+        server: of the journal.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._lock = threading.RLock()
+        self._kept: dict[str, Rows] = {}
+        self.identity = ""
+        """The owner id of this process's login: the login itself, unless it was given another one."""
+
+    @classmethod
+    def open(cls, address: Address, *, kind: str) -> Database:
+        """Opens a journal that is there, and of this version.
+
+        Args:
+            address: where it is.
+            kind: of its boxes: ``real`` or ``sandbox``.
+
+        Raises:
+            JournalError: the server cannot be reached, or refuses.
+            UsageError: it has no tables, is of another version, or of another kind.
+        """
+        database = cls(Server(address))
+        queries = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about", _IDENTITY)
+        with database._explained():
+            try:
+                [[found], [about], [identity]] = database._server.ask([(query, {}) for query in queries])
+            except (errors.UndefinedTable, ValueError):
+                raise UsageError(f"the journal {address} has no tables yet", hint=_MIGRATE) from None
+        refuse_version(address, found["version"])
+        if about["kind"] != kind:
+            raise UsageError(
+                f"the journal {address} is for {_KINDS[about['kind']]}, not for {_KINDS[kind]}",
+                hint="use another schema for the other kind: ?schema=NAME in GPUCLOUD_JOURNAL",
+            )
+        database.identity = identity["owner"]
+        return database
+
+    @contextmanager
+    def reading(self) -> Generator[Reader]:
+        """Each call of the reader is one round trip, and answers as of one moment.
+
+        Raises:
+            JournalError: the server cannot be reached, or refuses.
+        """
+        with self._explained():
+            yield _Reader(self._server)
+
+    def change(self, body: Callable[[Writer], T]) -> T:
+        """Makes a change on copies, and sends it; it is made again where somebody else was faster.
+
+        Copies of what this process wrote are kept, so that its next change is one round trip. What is decided
+        by a kept copy, and not sent, is decided again by a new one.
+
+        Raises:
+            JournalError: the server cannot be reached, or refuses; or others are always faster.
+        """
+        until = time.monotonic() + TRIES_S
+        with self._lock, self._explained():
+            while True:
+                with closing(Writer(self._server.ask, self._kept)) as writer:
+                    try:
+                        done = body(writer)
+                        change = writer.change()
+                    except JournalError:
+                        raise
+                    except Exception:
+                        if writer.is_sure:
+                            raise
+                        change = None
+                    else:
+                        if change is None and writer.is_sure:
+                            return done
+                        if change is not None and self._send(change):
+                            self._keep(change.after)
+                            return done
+                self._kept.clear()
+                if time.monotonic() > until:
+                    raise JournalError(
+                        f"the journal {self._server.address}: others changed it for {TRIES_S:.0f} s",
+                        hint="try again",
+                    )
+                if writer.is_sure:
+                    time.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311  # nosec B311
+
+    def check(self) -> None:
+        """Nobody puts another journal in the place of this one while it is used."""
+
+    def time(self, otherwise: Callable[[], datetime]) -> datetime:  # noqa: ARG002
+        """The time by the server's clock."""
+        with self._explained():
+            return self._server.time()
+
+    def identify(self, owner: str) -> None:
+        """Gives an owner id to this process's login, for good.
+
+        Raises:
+            UsageError: the login has another one, or somebody else has this one.
+        """
+        give = "INSERT INTO identities (owner) VALUES (:owner) ON CONFLICT DO NOTHING"
+        with self._explained():
+            self._server.ask([(give, {"owner": owner})], WRITE)
+            [[found]] = self._server.ask([(_IDENTITY, {})])
+        self.identity = found["owner"]
+        if self.identity != owner:
+            raise UsageError(
+                f"this login is {self.identity!r} in {self._server.address}, and cannot be {owner!r} as well",
+                hint="copy with another login: each has one owner id, and each id one login",
+            )
+
+    def close(self) -> None:
+        """Closes the connection; a later call makes it again."""
+        self._server.close()
+
+    # --- inside
+
+    def _send(self, change: Change) -> bool:
+        """Has the server make a change; whether it did, now or when it was sent before."""
+        query = ("SELECT append(:change) AS outcome", {"change": json.dumps(change.document)})
+        try:
+            try:
+                [[row]] = self._server.ask([query], WRITE)
+            except errors.UniqueViolation as error:
+                if error.diag.constraint_name != "events_id_key":
+                    raise
+                [[row]] = self._server.ask([query], WRITE)  # what was sent before was committed meanwhile
+        except errors.UniqueViolation as error:
+            constraint = error.diag.constraint_name
+            if constraint == "one_living_box_per_name":
+                raise NameTakenError(_new(change.document, "boxes", "name")) from error
+            if constraint == "one_living_run_per_id":
+                raise RunLivesError(_new(change.document, "runs", "run_id")) from error
+            if constraint in {"boxes_pkey", "runs_pkey", "events_box_number_key"}:
+                return False
+            raise
+        return row["outcome"] in _WRITTEN
+
+    def _keep(self, after: Mapping[str, Rows]) -> None:
+        if len(self._kept) + len(after) > MOST_KEPT:
+            self._kept.clear()
+        self._kept.update(after)
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        """Turns errors of the server into errors that say what to do."""
+        try:
+            yield
+        except (psycopg.Error, sqlite3.Error) as error:
+            said = self._server.said(error) if isinstance(error, psycopg.Error) else str(error)
+            hint = next(
+                (hint for kind, hint in _HINTS if isinstance(error, kind)), "see the log of the server"
+            )
+            raise JournalError(
+                f"the journal {self._server.address} cannot be used: {said}", hint=hint
+            ) from None
+
+
+class _Reader(Reader):
+    """Reads what is committed."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.ask)
+        self._server = server
+
+    def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
+        """Waits for those who have numbered an event and not committed it yet."""
+        alone = f"SELECT pg_advisory_xact_lock({LOCK})"
+        [_, rows] = self._server.ask([(alone, {}), (query, values)], FOLLOW)
+        return rows
+
+
+_KINDS = {"real": "real clouds", "sandbox": "the sandbox"}
+
+
+def refuse_version(address: Address, found: int) -> None:
+    """Refuses a journal of another version.
+
+    Raises:
+        UsageError: it is older or newer than this program.
+    """
+    if found > VERSION:
+        raise UsageError(
+            f"the journal {address} was made by a newer gpucloud (schema {found}, this one knows {VERSION})",
+            hint="use that newer version; nothing was read or changed",
+        )
+    if found < VERSION:
+        raise UsageError(
+            f"the journal {address} is of an older gpucloud (schema {found}, this one needs {VERSION})",
+            hint=_MIGRATE,
+        )
+
+
+def _new(document: Mapping[str, Any], table: str, column: str) -> str:
+    """What a row that is new is called."""
+    return next(str(row[column]) for row in document[table] if document["positions"][row["id"]] == (0, 0))

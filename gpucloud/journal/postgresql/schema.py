@@ -1,0 +1,239 @@
+"""The tables of a journal in PostgreSQL, and its one way to write: the DDL of each released version.
+
+The text of a released version never changes. The tables have the columns of
+:mod:`gpucloud.journal.sqlite.schema`; ``n`` counts the rows of one box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpucloud.journal.sqlite.names import GOING_ON, LIVING
+from gpucloud.journal.sqlite.schema import PRESENT, UNRESOLVED
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "boxes": (
+        *("id", "name", "owner", "run_id", "op", "state", "epoch", "number", "lease", "created_at"),
+        *("started_at", "ended_at", "expires_at", "seen_at", "taken_over_at", "facts", "kind"),
+    ),
+    "runs": (
+        *("id", "run_id", "owner", "state", "epoch", "number", "lease", "created_at", "ended_at"),
+        *("expires_at", "facts"),
+    ),
+    "nodes": (
+        *("box", "number", "instance_id", "state", "public_ip", "private_ip", "billed", "started_at"),
+        *("ended_at", "taken_back"),
+    ),
+    "intents": (
+        *("id", "box", "op", "cloud", "account", "region", "zone", "token", "name", "status", "at"),
+        *("price", "currency", "ceiling_usd", "request_hash"),
+    ),
+    "resources": ("box", "n", "cloud", "account", "region", "kind", "name", "id", "state", "at"),
+    "usage": (
+        *("box", "n", "resource", "part", "started_at", "ended_at", "price", "currency", "as_of"),
+        *("source", "gib", "paid_before"),
+    ),
+}
+"""The columns of each table, as copies of its rows are taken and sent."""
+
+HELD = ("boxes", "runs")
+LOCK = "hashtextextended(current_schema(), 0)"
+"""The number of the lock of one journal."""
+PARTS = ("nodes", "intents", "resources", "usage")
+"""The tables of what a box has: a change replaces all rows that one box has in a table."""
+
+_TABLES = f"""
+CREATE TABLE about (kind text PRIMARY KEY CHECK (kind IN ('real', 'sandbox')));
+CREATE TABLE events (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text NOT NULL UNIQUE,
+    at text NOT NULL,
+    box text NOT NULL,
+    number integer NOT NULL,
+    type text NOT NULL,
+    version integer NOT NULL,
+    data text NOT NULL,
+    actor text NOT NULL DEFAULT session_user,
+    written_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (box, number)
+);
+CREATE TABLE boxes (
+    id text PRIMARY KEY,
+    name text NOT NULL,
+    owner text NOT NULL,
+    run_id text,
+    op text NOT NULL,
+    state text NOT NULL,
+    epoch integer NOT NULL,
+    number integer NOT NULL,
+    lease text,
+    created_at text NOT NULL,
+    started_at text,
+    ended_at text,
+    expires_at text,
+    seen_at text,
+    taken_over_at text,
+    facts text NOT NULL,
+    kind text NOT NULL
+);
+CREATE UNIQUE INDEX one_living_box_per_name ON boxes (owner, name) WHERE {LIVING};
+CREATE INDEX boxes_by_name ON boxes (owner, name);
+CREATE INDEX living_boxes ON boxes (id) WHERE {LIVING};
+CREATE TABLE runs (
+    id text PRIMARY KEY,
+    run_id text NOT NULL,
+    owner text NOT NULL,
+    state text NOT NULL,
+    epoch integer NOT NULL,
+    number integer NOT NULL,
+    lease text,
+    created_at text NOT NULL,
+    ended_at text,
+    expires_at text,
+    facts text NOT NULL
+);
+CREATE UNIQUE INDEX one_living_run_per_id ON runs (owner, run_id) WHERE {GOING_ON};
+CREATE INDEX runs_by_id ON runs (owner, run_id);
+CREATE TABLE nodes (
+    box text NOT NULL,
+    number integer NOT NULL,
+    instance_id text NOT NULL,
+    state text NOT NULL,
+    public_ip text,
+    private_ip text,
+    billed integer NOT NULL,
+    started_at text,
+    ended_at text,
+    taken_back integer NOT NULL,
+    PRIMARY KEY (box, number)
+);
+CREATE TABLE intents (
+    id text PRIMARY KEY,
+    box text NOT NULL,
+    op text NOT NULL,
+    cloud text NOT NULL,
+    account text NOT NULL,
+    region text NOT NULL,
+    zone text NOT NULL,
+    token text NOT NULL,
+    name text NOT NULL,
+    status text NOT NULL,
+    at text NOT NULL,
+    price text,
+    currency text,
+    ceiling_usd text,
+    request_hash text
+);
+CREATE INDEX intents_of_box ON intents (box);
+CREATE INDEX unresolved_intents ON intents (at, id) WHERE {UNRESOLVED};
+CREATE TABLE resources (
+    box text NOT NULL,
+    n integer NOT NULL,
+    cloud text NOT NULL,
+    account text NOT NULL,
+    region text NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    id text NOT NULL,
+    state text NOT NULL,
+    at text NOT NULL,
+    PRIMARY KEY (box, n)
+);
+CREATE INDEX present_resources ON resources (n, box) WHERE {PRESENT};
+CREATE TABLE usage (
+    box text NOT NULL,
+    n integer NOT NULL,
+    resource text NOT NULL,
+    part text NOT NULL,
+    started_at text NOT NULL,
+    ended_at text,
+    price text,
+    currency text,
+    as_of text,
+    source text,
+    gib integer,
+    paid_before integer NOT NULL,
+    PRIMARY KEY (box, n)
+);
+CREATE TABLE identities (login text PRIMARY KEY DEFAULT session_user, owner text NOT NULL UNIQUE);
+CREATE TABLE owners (owner text PRIMARY KEY, begun bigint NOT NULL)
+"""
+"""``owners`` counts what each owner has begun; the empty name counts for all. ``identities`` has the logins
+whose boxes have another owner id than the login: that of a file which was copied."""
+
+_JSON = """
+CREATE FUNCTION json_extract(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN document::jsonb #>> string_to_array(substr(path, 3), '.')
+"""
+"""SQLite's function, for the queries that both databases share."""
+
+
+def _upsert(table: str) -> str:
+    columns = COLUMNS[table]
+    news = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns if name != "id")
+    return f"""INSERT INTO {table} ({", ".join(columns)}) SELECT {", ".join(columns)}
+        FROM jsonb_populate_recordset(NULL::{table}, change -> '{table}')
+        ON CONFLICT (id) DO UPDATE SET {news};"""  # noqa: S608  # nosec B608
+
+
+def _replace(table: str) -> str:
+    columns = ", ".join(COLUMNS[table])
+    return f"""DELETE FROM {table} WHERE box = ANY (ARRAY(SELECT jsonb_object_keys(change -> '{table}')));
+    INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_each(change -> '{table}') AS of_box,
+        jsonb_populate_recordset(NULL::{table}, of_box.value);"""  # noqa: S608  # nosec B608
+
+
+_APPEND = f"""
+CREATE FUNCTION append(change jsonb) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    ids text[] := ARRAY(SELECT jsonb_object_keys(change -> 'positions'));
+    scopes text[] := ARRAY(SELECT jsonb_object_keys(change -> 'owners') ORDER BY 1);
+BEGIN
+    PERFORM FROM boxes WHERE id = ANY (ids) ORDER BY id FOR UPDATE;
+    PERFORM FROM runs WHERE id = ANY (ids) ORDER BY id FOR UPDATE;
+    IF EXISTS (SELECT FROM events WHERE id = change #>> '{{events,0,id}}') THEN
+        RETURN 'was_written';
+    END IF;
+    IF EXISTS (
+        SELECT FROM jsonb_each(change -> 'positions') AS known LEFT JOIN (
+            SELECT id, epoch, number FROM boxes WHERE id = ANY (ids)
+            UNION ALL SELECT id, epoch, number FROM runs WHERE id = ANY (ids)
+        ) AS now ON now.id = known.key
+        WHERE known.value <> jsonb_build_array(coalesce(now.epoch, 0), coalesce(now.number, 0))
+    ) THEN
+        RETURN 'stale';
+    END IF;
+    INSERT INTO owners SELECT scope, 0 FROM unnest(scopes) AS scope ON CONFLICT DO NOTHING;
+    PERFORM FROM owners WHERE owner = ANY (scopes) ORDER BY owner FOR UPDATE;
+    IF EXISTS (
+        SELECT FROM jsonb_each(change -> 'owners') AS known JOIN owners ON owner = known.key
+        WHERE known.value <> 'null' AND known.value <> to_jsonb(begun)
+    ) THEN
+        RETURN 'stale';
+    END IF;
+    UPDATE owners SET begun = begun + 1 WHERE change -> 'begins' ? owner AND owner = ANY (scopes);
+    PERFORM pg_advisory_xact_lock_shared({LOCK});
+    INSERT INTO events (id, at, box, number, type, version, data)
+        SELECT id, at, box, number, type, version, data
+        FROM jsonb_populate_recordset(NULL::events, change -> 'events');
+    {_upsert("boxes")}
+    {_upsert("runs")}
+    {"".join(map(_replace, PARTS))}
+    RETURN 'written';
+END $$
+"""  # noqa: S608  # nosec B608
+"""Writes a change, unless one of its boxes, runs or owners is not as its maker knew it.
+
+The rows of the boxes are locked first: of two changes to a box, the second one sees what the first has done.
+The shared lock is held by whoever has numbered an event and not committed it yet: who takes it alone sees
+every event up to the last number.
+"""
+
+STEPS: Sequence[Sequence[str]] = ((*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND),)
+"""The statements that lead to each version from the previous one."""
+VERSION = len(STEPS)
+VERSIONS = """CREATE TABLE schema_version (
+    version integer PRIMARY KEY,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    applied_by text NOT NULL DEFAULT session_user
+)"""

@@ -1,0 +1,147 @@
+"""Whatever happens between a command and the server, nothing is billed that nobody knows of."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gpucloud.boxes.launch import launch
+from gpucloud.boxes.teardown import take_down
+from gpucloud.errors import GpucloudError
+from gpucloud.inventory.reconcile import settle
+from gpucloud.inventory.sweep import look
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.journal.postgresql import server
+from gpucloud.journal.postgresql.schema import STEPS
+from gpucloud.journal.store import Journal
+from gpucloud.journal.verification import verify
+from gpucloud.resources import State
+from gpucloud.runtime.context import Context
+from tests.bench import OWNER, Bench
+from tests.builders import Clock
+from tests.journal.test_store import a_box, clock
+from tests.journals import URL, psql
+from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, MemoryProvider
+from tests.wire import Wire
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch, url: str) -> Iterator[Wire]:
+    """All journals of the test are reached by this wire."""
+    server_url = url.partition("?")[0]
+    port = re.search(r":(\d+)/", server_url)
+    assert port
+    with Wire(int(port[1])) as made:
+        monkeypatch.setenv(URL, server_url.replace(port[0], f":{made.port}/"))
+        monkeypatch.setattr(server, "CONNECT_S", 2)
+        yield made
+
+
+def a_bench(folder: Path, cloud: str) -> Bench:
+    folder.mkdir()
+    clock = Clock()
+    temperament = TOKEN_ATOMIC if cloud == "aws" else BY_NAME_LONG_RUNNING
+    return Bench(folder, clock, [MemoryProvider.named(cloud, temperament=temperament, clock=clock)])
+
+
+def a_life(bench: Bench, context: Context) -> None:
+    """A box is launched, seen, and ended."""
+    box = launch(context, bench.terms(), bench.offers())
+    assert bench.machines() == 1
+    context.journal.observe(context.journal.box(box.id), Facts(replaced="seen"))
+    take_down(context, context.journal.box(box.id))
+
+
+@pytest.mark.parametrize(("cloud", "fate"), [("aws", "cut"), ("aws", "deaf"), ("azure", "deaf")])
+def test_a_life_is_whole_whichever_message_to_the_journal_is_lost(
+    cloud: str, fate: str, wire: Wire, tmp_path: Path
+) -> None:
+    n, last = 0, 1
+    while n < last:
+        n += 1
+        bench = a_bench(tmp_path / f"{n}", cloud)
+        context = bench.context()
+        begun = wire.exchanges
+
+        def strike(number: int, at: int = begun + n) -> str | None:
+            return fate if number == at else None
+
+        wire.on_exchange = strike
+        a_life(bench, context)
+        wire.on_exchange, last = (lambda _: None), wire.exchanges - begun
+        assert bench.billed() == [], n
+        assert not verify(bench.context().journal).differences, n
+    assert n > 20
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure"])
+def test_what_a_silent_journal_leaves_behind_is_found_and_ended(
+    cloud: str, wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the n-th message on nothing comes through; the command ends; another process finds the rest."""
+    monkeypatch.setattr(server, "PATIENCE_S", 0.0)
+    n, failed = 0, True
+    while failed:
+        n += 3
+        bench = a_bench(tmp_path / f"{n}", cloud)
+        context = bench.context()
+        begun = wire.exchanges
+
+        def strike(number: int, at: int = begun + n) -> str | None:
+            return "cut" if number >= at else None
+
+        wire.on_exchange = strike
+        failed = False
+        try:
+            a_life(bench, context)
+        except GpucloudError:
+            failed = True
+        wire.on_exchange = lambda _: None
+        bench.clock.sleep(2 * CONSISTENCY_WINDOW.total_seconds())
+        context = bench.context()
+        for _ in range(3):
+            with suppress(GpucloudError):
+                settle(context)
+            bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
+        finds = look(context, owner=OWNER, older_than=timedelta()).finds
+        unknown = [each for each in finds if each.resource.state is not State.STOPPING]
+        living = [box for box in context.journal.boxes(owner=OWNER) if box.state is not BoxState.READY]
+        assert (bench.billed(), unknown, living) == ([], [], []), n
+        assert not verify(context.journal).differences, n
+
+
+# --- many at once
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_the_lock_of_a_box_orders_its_writers_and_without_it_they_are_not(lock: bool, url: str) -> None:
+    """Each takes 20 ms between looking and writing. What protects besides the lock is taken away."""
+    slow = STEPS[0][-1].replace(
+        "    INSERT INTO owners", "    PERFORM pg_sleep(0.02);\n    INSERT INTO owners"
+    )
+    if not lock:
+        slow = slow.replace(" ORDER BY id FOR UPDATE", "")
+    psql(url, slow.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"))
+    psql(url, "ALTER TABLE events DROP CONSTRAINT events_box_number_key")
+    box = a_box(Journal.connect(url, clock, kind="real"))
+
+    def observe() -> None:
+        journal = Journal.connect(url, clock, kind="real")
+        for n in range(10):
+            assert journal.observe(box, Facts(replaced=f"{n}"))
+        journal.close()
+
+    writers = [threading.Thread(target=observe) for _ in range(4)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    numbers = [each.number for each in Journal.connect(url, clock, kind="real").history(box.id)]
+    assert (numbers == list(range(1, 42))) is lock

@@ -1,0 +1,84 @@
+"""Two people with one database and one account: each sees and ends the other's boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from gpucloud.sandbox.client import Endpoint
+from tests.forked import ForkServer
+from tests.journals import psql, url_of
+from tests.shell import Result, Shell
+
+Person = Callable[..., Result]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    """A journal of the sandbox, with the tables that its owner made."""
+    return url_of(tmp_path / "sandbox", kind="sandbox")
+
+
+@pytest.fixture
+def people(endpoint: Endpoint, tmp_path: Path, forks: ForkServer, journal: str) -> Iterator[list[Person]]:
+    """Two homes that share the journal and the sandbox."""
+    endpoint.client.reset()
+    with ExitStack() as stack:
+
+        def person(name: str) -> Person:
+            home = tmp_path / name
+            home.mkdir()
+            shell = Shell(home, Path(stack.enter_context(TemporaryDirectory(prefix="run-"))), endpoint, forks)
+            shared = {"GPUCLOUD_JOURNAL": journal, "GPUCLOUD_SANDBOX_HOME": str(endpoint.folder)}
+            return lambda *line, **variables: shell(*line, **{**shared, **variables})
+
+        yield [person("anna"), person("ben")]
+    endpoint.client.reset()
+
+
+LAUNCH = ("launch", "--gpu", "T4", "--cloud", "aws", "--yes", "--json", "--name")
+
+
+def test_smoke_one_launches_and_the_other_sees_and_ends_the_box(people: list[Person], journal: str) -> None:
+    anna, ben = people
+    box = anna(*LAUNCH, "x").box
+    assert box["owner"] == "gpucloud"
+    assert [each["name"] for each in ben("list", "--json").json["boxes"]] == ["x"]
+    assert ben(*LAUNCH, "x").error["message"].startswith("a box named 'x' exists already")
+    assert ben("sweep", "--dry-run", "--json", "--older-than", "0s").json["found"] == []
+    ended = ben("down", "x", "--yes", "--json")
+    assert (ended.code, ended.json["boxes"][0]["state"]) == (0, "deleted"), ended.err
+    assert anna("list", "--json").json["boxes"] == []
+    verified = anna("journal", "verify", "--json")
+    assert (verified.code, verified.json["differences"]) == (0, [])
+    psql(journal, "UPDATE boxes SET state = 'ready'")
+    damaged = anna("journal", "verify", "--json")
+    assert (damaged.code, len(damaged.json["differences"])) == (1, 1)
+
+
+def test_boxes_of_a_file_go_on_in_the_teams_journal(
+    people: list[Person], journal: str, tmp_path: Path
+) -> None:
+    """The owner's id of the file is that of the login from then on; copying again adds nothing."""
+    anna, ben = people
+    box = anna(*LAUNCH, "x", GPUCLOUD_JOURNAL="").box
+    first = anna("journal", "copy", "--to", journal, "--json", GPUCLOUD_JOURNAL="")
+    assert (first.code, first.json["owner"], first.json["events"] > 10) == (0, box["owner"], True), first.err
+    again = anna(
+        "journal", "copy", "--from", str(tmp_path / "anna" / "state-sandbox" / "journal.db"), "--json"
+    )
+    assert again.json["events"] == 0, again.err
+    refused = ben("journal", "copy", "--to", journal, GPUCLOUD_JOURNAL="")
+    assert (refused.code, "cannot be" in refused.err) == (2, True), refused.err
+    secret = ben("journal", "copy", "--to", journal.replace("@", ":s3cret@"), GPUCLOUD_JOURNAL="")
+    assert (secret.code, "PGPASSFILE" in secret.err, "s3cret" in secret.err) == (2, True, False)
+    assert [(each["id"], each["owner"]) for each in ben("list", "--json").json["boxes"]] == [
+        (box["id"], box["owner"])
+    ]
+    assert anna("sweep", "--dry-run", "--json", "--older-than", "0s").json["found"] == []
+    assert anna("down", "x", "--yes").code == 0
+    assert ben("journal", "verify").code == 0

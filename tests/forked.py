@@ -53,10 +53,16 @@ OURS = ("gpucloud", "gpucloud_pricing", "gpucloud_aws", "gpucloud_azure", "gpucl
 NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull}
 """For what makes a sandbox: its file of certificates has its own alone then, and no client reads others."""
 REGIONS = {
-    "aws": ("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "ap-south-1", "sa-east-1"),
-    "alibaba": ("us-east-1", "us-west-1", "cn-hangzhou", "ap-southeast-1", "eu-central-1"),
+    "aws": (
+        *("us-east-1", "us-east-2", "us-west-2", "sa-east-1"),
+        *("eu-central-1", "eu-west-1", "ap-south-1"),
+    ),
+    "alibaba": (
+        *("cn-beijing", "cn-hangzhou", "cn-shenzhen", "ap-southeast-1"),
+        *("eu-central-1", "us-east-1", "us-west-1"),
+    ),
 }
-"""The regions of the accounts of a forked sandbox; one that is started has all.
+"""The regions of the accounts of a forked sandbox, but where a test wants all.
 
 A search asks in each region, of which there are 28 and 22: that was half of a launch and most of a sweep.
 """
@@ -119,9 +125,6 @@ def _preload(more: Sequence[str]) -> None:
     for group in ("gpucloud.sandboxes", "gpucloud.providers", "gpucloud.markets"):
         for plug_in in packages.entry_points(group=group):
             plug_in.load()
-    market: Any = importlib.import_module("gpucloud.sandbox.market")
-    for cloud in ("aws", "azure", "alibaba"):
-        assert market.Market.catalog(None, cloud).offered  # reads what every sandbox asks for
     # Each session reads the services' models anew; here they are read once.
     loader: Any = importlib.import_module("botocore.loaders").JSONFileLoader
     load, loaded = loader.load_file, dict[str, Any]()
@@ -193,21 +196,22 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def serve_sandbox() -> None:
+    """A sandbox whose accounts have few regions."""
+    aws: Any = importlib.import_module("gpucloud_aws.sandbox.network")
+    alibaba: Any = importlib.import_module("gpucloud_alibaba.sandbox.catalog")
+    aws.region_names = lambda _region: list(REGIONS["aws"])
+    alibaba.known_regions = lambda _world: list(REGIONS["alibaba"])
+    serve_everywhere()
+
+
+def serve_everywhere() -> None:
     """A sandbox, started as ``ensure_started`` does it: a session of its own, a log in its folder."""
     os.setsid()
     log = os.open("sandbox.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
-    _enable_few_regions()
     sys.exit(importlib.import_module("gpucloud.sandbox.serve").main())
-
-
-def _enable_few_regions() -> None:
-    aws: Any = importlib.import_module("gpucloud_aws.sandbox.network")
-    alibaba: Any = importlib.import_module("gpucloud_alibaba.sandbox.catalog")
-    aws.region_names = lambda _region: list(REGIONS["aws"])
-    alibaba.known_regions = lambda _world: list(REGIONS["alibaba"])
 
 
 # --- who asks it to
@@ -265,7 +269,7 @@ class ForkServer:
             pid, status_read, os.fdopen(out_read, encoding="utf-8"), os.fdopen(err_read, encoding="utf-8")
         )
 
-    def start_sandbox(self, folder: Path) -> Forked:
+    def start_sandbox(self, folder: Path, *, everywhere: bool) -> Forked:
         """Starts a sandbox in a new folder, in which no change of state takes time."""
         folder.mkdir(mode=0o700, parents=True)
         started = self.start(
@@ -273,7 +277,7 @@ class ForkServer:
             environment={**os.environ, **NO_AUTHORITIES},
             folder=str(folder),
             program="gpucloud.sandbox.serve",
-            main="tests.forked:serve_sandbox",
+            main="tests.forked:serve_everywhere" if everywhere else "tests.forked:serve_sandbox",
         )
         for stream in (started.stdout, started.stderr):
             stream.close()  # what it says is in its log

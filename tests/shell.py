@@ -153,10 +153,20 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Ite
         yield started
 
 
+@pytest.fixture(scope="module")
+def endpoint_everywhere(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Endpoint]:
+    """The same with all regions of each cloud, for what asks in each of them."""
+    with forked_sandbox(tmp_path_factory.mktemp("clouds") / "sandbox", forks, everywhere=True) as started:
+        yield started
+
+
 @contextmanager
-def forked_sandbox(folder: Path, forks: ForkServer) -> Generator[Endpoint]:
-    """A sandbox in this folder without its start, ended with everything in it."""
-    process = forks.start_sandbox(folder)
+def forked_sandbox(folder: Path, forks: ForkServer, *, everywhere: bool = False) -> Generator[Endpoint]:
+    """A sandbox in this folder without its start, ended with everything in it.
+
+    ``everywhere``: its accounts have all regions, and not those alone that tests use.
+    """
+    process = forks.start_sandbox(folder, everywhere=everywhere)
     started: Endpoint = until(lambda: find(folder), "the sandbox")
     yield started
     started.client.stop(force=True)

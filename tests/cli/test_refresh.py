@@ -20,6 +20,9 @@ from gpucloud_pricing import Price
 from gpucloud_pricing.history import PriceHistory
 from tests.refreshing import market, refreshed
 from tests.shell import Shell
+from tests.shell import endpoint_everywhere as endpoint
+
+__all__ = ["endpoint"]  # prices are asked for in every region
 
 Table = dict[tuple[str, str, str, str, str], Decimal]
 """Amount by cloud, region, zone, type and way of paying."""

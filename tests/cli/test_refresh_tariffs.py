@@ -11,6 +11,9 @@ from gpucloud_pricing import Market, Tariff
 from gpucloud_pricing.history import PriceHistory
 from gpucloud_pricing.tariff_table import KINDS
 from tests.shell import Shell
+from tests.shell import endpoint_everywhere as endpoint
+
+__all__ = ["endpoint"]  # prices are asked for in every region
 
 ASKED = {
     "aws": {"disk", "snapshot", "address", "egress", "inter_region"},

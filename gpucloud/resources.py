@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -302,6 +302,17 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Vacancy:
+    """The place of one node of a box that has several, for which another machine is bought alone.
+
+    ``rank`` is the number of the node, from 0; ``key`` is that of the order by which the others were bought.
+    """
+
+    rank: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One attempt to buy: everything a provider needs, decided by the engine.
 
@@ -316,6 +327,8 @@ class Order:
     ``volumes`` are disks to attach, for clouds that attach them in the create call. Several ``nodes`` are to
     be close together: a provider puts them into a placement group of their own, where the type and the way of
     paying allow one. ``fabric`` is the RDMA network that joins them, which their type has; ``None`` for none.
+    With a ``vacancy`` only one of the nodes is bought: it joins the others in their network, their security
+    group and their placement group, and nothing of that is made anew. :attr:`ranks` are the nodes to buy.
     """
 
     key: str
@@ -344,6 +357,12 @@ class Order:
     box_identity: str | None = None
     volumes: tuple[Ref, ...] = ()
     fabric: str | None = None
+    vacancy: Vacancy | None = None
+
+    @property
+    def ranks(self) -> Sequence[int]:
+        """The numbers of the nodes that are bought: all of the box, or the one of the vacancy."""
+        return range(self.nodes) if self.vacancy is None else (self.vacancy.rank,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from gpucloud.boxes.attachments import chosen_at, note_use, ref_of
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.ends import ensure_end
+from gpucloud.boxes.resolution import nodes_with
 from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
@@ -40,6 +41,7 @@ from gpucloud.resources import (
     Search,
     State,
     Tags,
+    Vacancy,
     cloud_name,
     expires_text,
     request_hash,
@@ -80,6 +82,9 @@ class Terms:
         until: when no further attempt is begun; ``None`` for the limit of one launch.
         volumes: those that may be used, held by this process.
         clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
+        op: the operation of the create calls, which tells their machines from those that the box had before;
+            ``None`` for the box's own.
+        vacancy: the node that is bought alone, beside the others that the box has; ``None`` for all nodes.
     """
 
     box: str
@@ -105,6 +110,13 @@ class Terms:
     clean_up: str | None = None
     spec: Data = field(default_factory=dict[str, Any])
     volumes: Sequence[UsableVolume] = ()
+    op: str | None = None
+    vacancy: Vacancy | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """The number of the node that is bought alone."""
+        return self.vacancy.rank if self.vacancy else None
 
 
 def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
@@ -124,7 +136,7 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
         user_data=boot.user_data,
         volumes=tuple(ref_of(context, each.volume, ResourceKind.DISK) for each in volumes),
     )
-    intent = f"{box.op}.{number}"
+    intent = f"{order.tags.op}.{number}"
     context.journal.write(box, _intended(intent, order, candidate, terms, boot))
     context.tell("network", candidate.place)
     request = prepare(context, box, cloud, order, partial(cloud.prepare, order))
@@ -141,17 +153,19 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
             intent=intent,
             call=lambda before: cloud.create(request, before=before)[0],
             look=lambda: _look(cloud, order),
+            rank=terms.rank,
         )
     bought = replace(candidate, zone=candidate.zone or machines[0].zone)
     asked = begin_check(context, terms.prices, bought)
     looks = _begin_looks(context, cloud, machines)
     _arm_end(context, box, cloud, order, machines)
-    _check_bought(candidate, machines)
-    machines = _wait_until_running(context, box, cloud, machines, looks)
+    _check_bought(order, candidate, machines)
+    machines = _wait_until_running(context, box, cloud, machines, looks, ranks=order.ranks)
     for machine in machines:
         for part in machine.parts:
             context.journal.write(box, Made(resource=named(part, order.name)))
-    facts = Facts(nodes=tuple(map(node_of, machines)), price=price_of(in_force(context, asked, bought)))
+    nodes = nodes_with(box.nodes, list(map(node_of, machines)), terms.rank)
+    facts = Facts(nodes=nodes, price=price_of(in_force(context, asked, bought)))
     context.journal.write(box, StateChanged(state=BoxState.BOOTSTRAPPING, facts=facts))
     return context.journal.held(box)
 
@@ -180,10 +194,9 @@ def _order(
     user_data: bytes,
     volumes: tuple[Ref, ...],
 ) -> Order:
+    op = terms.op or box.op
     return Order(
-        key=token_for(
-            op=box.op, account=account, region=candidate.region, zone=candidate.zone, attempt=number
-        ),
+        key=token_for(op=op, account=account, region=candidate.region, zone=candidate.zone, attempt=number),
         name=cloud_name(terms.name, box.id),
         account=account,
         region=candidate.region,
@@ -202,7 +215,7 @@ def _order(
         tags=Tags(
             owner=box.owner,
             box=box.id,
-            op=box.op,
+            op=op,
             run=terms.run_id or "",
             expires=expires_text(terms.expires_at),
         ),
@@ -215,6 +228,7 @@ def _order(
         box_identity=terms.box_identity,
         volumes=volumes,
         fabric=fabric_of(terms.spec.get("rdma"), terms.nodes, candidate.rdma),
+        vacancy=terms.vacancy,
     )
 
 
@@ -251,20 +265,21 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
             ),
             price=price_of(candidate),
             listed=terms.listed[candidate.cloud, candidate.region],
-            nodes=(),
+            # What the other nodes are, and what ends them, remains.
+            nodes=() if terms.vacancy is None else None,
             allow_from=tuple(order.allow_from),
             ports=tuple(order.ports),
             boot=boot.written,
-            timers=(),
+            timers=() if terms.vacancy is None else None,
         ),
     )
 
 
 def _look(cloud: Cloud, order: Order) -> Sequence[Machine]:
-    """The machines of a create call without a clear answer; none unless all of them are there."""
+    """The machines of a create call without a clear answer; none unless all that it asked for are there."""
     found = cloud.find(Search(token=order.key, regions=(order.region,)))
     machines = [resource for resource in found.resources if isinstance(resource, Machine)]
-    return machines if len(machines) == order.nodes else []
+    return machines if len(machines) == len(order.ranks) else []
 
 
 def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: Sequence[Machine]) -> None:
@@ -289,16 +304,18 @@ def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: S
         raise
 
 
-def _check_bought(candidate: Candidate, machines: Sequence[Machine]) -> None:
-    """Refuses a machine that differs from the offer that was bought, before it costs a noticeable amount."""
+def _check_bought(order: Order, candidate: Candidate, machines: Sequence[Machine]) -> None:
+    """Refuses machines that differ from the offer that was bought, before they cost a noticeable amount."""
+    hint = "the box was deleted; this is a fault: please report it"
+    if len(machines) != len(order.ranks):
+        said = f"{candidate.cloud} started {len(machines)} machines instead of {len(order.ranks)}"
+        raise PriceError(said, hint=hint)
     for machine in machines:
         got = (machine.instance_type, str(machine.purchase), machine.zone or candidate.zone)
         wanted = (candidate.instance_type, str(candidate.purchase), candidate.zone or machine.zone)
         if got != wanted:
-            raise PriceError(
-                f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}",
-                hint="the box was deleted; this is a fault: please report it",
-            )
+            said = f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}"
+            raise PriceError(said, hint=hint)
 
 
 def _begin_looks(context: Context, cloud: Cloud, machines: Sequence[Machine]) -> list[Call]:
@@ -307,14 +324,20 @@ def _begin_looks(context: Context, cloud: Cloud, machines: Sequence[Machine]) ->
 
 
 def _wait_until_running(
-    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], looks: Sequence[Call]
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    machines: Sequence[Machine],
+    looks: Sequence[Call],
+    *,
+    ranks: Sequence[int],
 ) -> Sequence[Machine]:
     """Polls until every machine runs and has an address. The first requests were sent before."""
     ids = tuple(machine.ref.id for machine in machines)
     context.emit(MachinesCreated("boot", f"waiting for {', '.join(map(short_id, ids))}", ids=ids))
     try:
         with context.tasks.within(START_TIMEOUT_S):
-            current = _once_running(context, box, cloud, machines, looks)
+            current = _once_running(context, box, cloud, machines, looks, ranks=ranks)
     except TimedOutError as error:
         raise cloud.late(f"{machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s") from error
     ended = [machine for machine in current if _has_ended(machine)]
@@ -324,7 +347,13 @@ def _wait_until_running(
 
 
 def _once_running(
-    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], looks: Sequence[Call]
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    machines: Sequence[Machine],
+    looks: Sequence[Call],
+    *,
+    ranks: Sequence[int],
 ) -> Sequence[Machine]:
     """The machines once all of them run, or one has ended.
 
@@ -334,7 +363,7 @@ def _once_running(
     """
     pause_s = 0.02
     current = list(machines)
-    own = _own_addresses(context, box, cloud, machines)
+    own = _own_addresses(context, box, cloud, machines, ranks)
     while True:
         if _all_run(current) or any(map(_has_ended, current)):
             return current
@@ -354,8 +383,13 @@ def _once_running(
             pause_s = min(pause_s * 1.6, 3.0)
 
 
-def _own_addresses(context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine]) -> dict[Ref, Ref]:
-    """The addresses that were made for machines which get none by themselves; by machine, each its own."""
+def _own_addresses(
+    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], ranks: Sequence[int]
+) -> dict[Ref, Ref]:
+    """The addresses that were made for machines which get none by themselves; by machine, each its own.
+
+    They were made in the order of the ranks; a machine that is bought alone gets that of the one before it.
+    """
     if not cloud.gives_addresses:
         return {}
     made = [
@@ -365,7 +399,9 @@ def _own_addresses(context: Context, box: Box, cloud: Cloud, machines: Sequence[
         and row.state == "made"
         and (row.ref.cloud, row.ref.region) == (cloud.name, machines[0].ref.region)
     ]
-    return dict(zip((each.ref for each in machines), made, strict=True)) if made else {}
+    if not made:
+        return {}
+    return {machine.ref: made[rank] for machine, rank in zip(machines, ranks, strict=True)}
 
 
 def _give_addresses(context: Context, cloud: Cloud, machines: Sequence[Machine], own: dict[Ref, Ref]) -> None:

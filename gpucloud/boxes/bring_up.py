@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import BoxLostError, GpucloudError
 from gpucloud.journal import facts
@@ -36,9 +36,13 @@ from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run, 
 from gpucloud.ssh.environment import FABRIC
 from gpucloud.ssh.keys import keep_ready
 
+if TYPE_CHECKING:
+    from gpucloud.boxes.gpu_test import Measured as GpuTest
+
 LOOK_EVERY_S = 20.0
 """How often to ask the cloud whether a machine that does not answer still exists."""
 PEERS_FILE = "/var/lib/gpucloud/peers.json"
+TRY_AGAIN = "the box was deleted; try again, or choose another offer: --zone, --cloud"
 LIMITS_FILE = "/etc/security/limits.d/gpucloud.conf"
 
 
@@ -47,7 +51,14 @@ class NotReadyError(GpucloudError):
 
 
 class UnfitError(NotReadyError):
-    """A box whose hardware differs from what was bought; another machine of the same type may be right."""
+    """A box whose hardware differs from what was bought; another machine of the same type may be right.
+
+    ``nodes`` are those that were found unfit by themselves; none where it is not known which of them is.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, nodes: Sequence[int] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.nodes = tuple(nodes)
 
 
 def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
@@ -102,9 +113,7 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
             _all(context, box, [partial(_introduce, box, target) for target in nodes])
         if (fabric := _fabric_of(box)) is not None:
             _all(context, box, [partial(_join, fabric, target) for target in nodes])
-        for target, gpus in zip(nodes, answers, strict=True):
-            check_gpus(box, target.alias, gpus)
-            check_driver(target.alias, gpus, box.boot.least_driver)
+        _check_gpus(box, nodes, answers)
         cut = _cut(context, box, nodes, box.boot.mig) if box.boot.mig else ()
         tested = _accepted(context, box, nodes) if box.wanted.tests_gpus else ()
         if tested and len(nodes) > 1:
@@ -149,9 +158,7 @@ def bring_back(context: Context, box: Box, nodes: Sequence[Target]) -> None:
         answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
     except (ConnectionFailedError, TimedOutError) as error:
         raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
-    for target, gpus in zip(nodes, answers, strict=True):
-        check_gpus(box, target.alias, gpus)
-        check_driver(target.alias, gpus, box.boot.least_driver)
+    _check_gpus(box, nodes, answers)
     if box.boot.mig:
         _cut(context, box, nodes, box.boot.mig)
 
@@ -181,27 +188,46 @@ def _accepted(context: Context, box: Box, nodes: Sequence[Target]) -> tuple[Data
 
     context.tell("gpus", "testing memory, arithmetic and connections")
     assert box.offer is not None  # noqa: S101  (it has machines)
-    rented = _rented(box)
-    try:
-        results = _all(context, box, [partial(measure, target) for target in nodes])
-    except BoxLostError:
-        raise
-    except (GpucloudError, TimedOutError) as error:  # a GPU that hangs makes the test hang
-        raise UnfitError(f"the GPU test of {box.name!r} did not finish: {error}") from error
-    for target, measured in zip(nodes, results, strict=True):
+    rented, interconnect = _rented(box), box.offer.interconnect or ""
+
+    def test(target: Target) -> GpuTest | GpucloudError:
+        try:
+            return measure(target)
+        except GpucloudError as error:  # a GPU that hangs makes the test hang
+            return error
+
+    def wrong_with(told: GpuTest | GpucloudError) -> str:
+        if isinstance(told, GpucloudError):
+            return f"did not finish the GPU test: {told}"
         wrong = shortcomings(
-            measured,
+            told,
             count=whole_gpus(rented.count),
             share=min(float(rented.count), 1.0),
-            interconnect=box.offer.interconnect or "",
+            interconnect=interconnect,
         )
-        if wrong:
-            raise UnfitError(
-                f"{target.alias} failed the GPU test: {'; '.join(wrong)}",
-                hint="the box was deleted; try again, or choose another offer: --zone, --cloud",
-            )
-        context.tell("gpus", summary(measured))
-    return tuple(measured.model_dump(mode="json", by_alias=True) for measured in results)
+        return f"failed the GPU test: {'; '.join(wrong)}" if wrong else ""
+
+    try:
+        results: list[GpuTest | GpucloudError] = _all(context, box, [partial(test, node) for node in nodes])
+    except TimedOutError as error:
+        raise UnfitError(f"the GPU test of {box.name!r} did not finish: {error}") from error
+    _refuse_unfit(nodes, map(wrong_with, results))
+    measured = [each for each in results if not isinstance(each, GpucloudError)]
+    for each in measured:
+        context.tell("gpus", summary(each))
+    return tuple(each.model_dump(mode="json", by_alias=True) for each in measured)
+
+
+def _refuse_unfit(nodes: Sequence[Target], wrong: Iterable[str]) -> None:
+    """Refuses nodes with which something is wrong, in words; nothing is where they are empty.
+
+    Raises:
+        UnfitError: it names all of them.
+    """
+    unfit = {node: words for node, words in zip(nodes, wrong, strict=True) if words}
+    if unfit:
+        said = "; ".join(f"{node.alias} {words}" for node, words in unfit.items())
+        raise UnfitError(said, hint=TRY_AGAIN, nodes=[node.node for node in unfit])
 
 
 def _rented(box: Box) -> facts.Gpu:
@@ -211,21 +237,26 @@ def _rented(box: Box) -> facts.Gpu:
     return box.offer.gpu
 
 
-def check_gpus(box: Box, where: str, gpus: Sequence[Gpu]) -> None:
-    """Compares the GPUs that the driver shows with those that were rented.
+def _check_gpus(box: Box, nodes: Sequence[Target], answers: Sequence[Sequence[Gpu]]) -> None:
+    """Compares the GPUs that the driver of each node shows, and the driver, with those that were rented.
 
     Raises:
         UnfitError: count or model differ.
+        NotReadyError: a driver is too old.
     """
     rented = _rented(box)
     count = whole_gpus(rented.count)
-    right = [gpu for gpu in gpus if is_model(gpu.name, rented.model)]
-    if len(right) != count or len(gpus) != count:
+
+    def wrong_with(gpus: Sequence[Gpu]) -> str:
+        right = [gpu for gpu in gpus if is_model(gpu.name, rented.model)]
+        if len(right) == count == len(gpus):
+            return ""
         seen = ", ".join(gpu.name for gpu in gpus) or "none"
-        raise UnfitError(
-            f"{where} should have {count} x {rented.model}; its driver shows: {seen}",
-            hint="the box was deleted; try again, or choose another offer: --zone, --cloud",
-        )
+        return f"should have {count} x {rented.model}; its driver shows: {seen}"
+
+    _refuse_unfit(nodes, map(wrong_with, answers))
+    for node, gpus in zip(nodes, answers, strict=True):
+        _check_driver(node.alias, gpus, box.boot.least_driver)
 
 
 def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tuple[facts.Slice, ...]:
@@ -237,10 +268,14 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tu
     profile, _, counts = wanted.partition("=")
     count = sum(map(int, counts.split(",")))
     found: list[list[Slice]] = _all(context, box, [partial(mig_slices, target) for target in nodes])
-    for target, each in zip(nodes, found, strict=True):
-        if [one.profile for one in each] != [profile] * count:
-            seen = ", ".join(one.profile for one in each) or "none"
-            raise UnfitError(f"{target.alias} should have {count} slices {profile}; its driver shows: {seen}")
+
+    def wrong_with(shown: Sequence[Slice]) -> str:
+        seen = [one.profile for one in shown]
+        if seen == [profile] * count:
+            return ""
+        return f"should have {count} slices {profile}; its driver shows: {', '.join(seen) or 'none'}"
+
+    _refuse_unfit(nodes, map(wrong_with, found))
     context.tell("gpus", f"{count} slices {profile}" + (" on each node" if len(nodes) > 1 else ""))
     return tuple(
         facts.Slice(node=target.node, gpu=one.gpu, profile=one.profile, uuid=one.uuid)
@@ -249,7 +284,7 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tu
     )
 
 
-def check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
+def _check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
     """Compares the driver's version with the least one of the image and the recipe.
 
     Raises:
@@ -326,8 +361,7 @@ def _tested_together(context: Context, box: Box, nodes: Sequence[Target]) -> Non
     wrong = shortcomings(results, fabric)
     if wrong:
         raise UnfitError(
-            f"the nodes of {box.name!r} failed the all-reduce: {'; '.join(wrong)}",
-            hint="the box was deleted; try again, or choose another offer: --zone, --cloud",
+            f"the nodes of {box.name!r} failed the all-reduce: {'; '.join(wrong)}", hint=TRY_AGAIN
         )
     context.tell("fabric", summary(results, fabric))
 

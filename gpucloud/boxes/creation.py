@@ -98,6 +98,7 @@ def create(
     call: Callable[[Callable[[], None]], Sequence[T]],
     look: Callable[[], Sequence[T]],
     timeout_s: float = CREATE_TIMEOUT_S,
+    rank: int | None = None,
 ) -> Sequence[T]:
     """Makes the billable call and journals its outcome, also when it is interrupted.
 
@@ -110,6 +111,7 @@ def create(
         call: the call; what it is given is called before each try.
         look: looks whether a call without a clear answer created everything after all.
         timeout_s: how long the call may take.
+        rank: the node for which a machine is bought; ``None`` for all nodes.
     """
     # A process that was paused may resume long after another one has taken its box.
     still_held = partial(context.journal.check, box)
@@ -137,18 +139,25 @@ def create(
         with context.tasks.finishing():
             try:
                 late: Sequence[T] = context.tasks.wait(creating, IN_FLIGHT_S)
-                _adopt(context, box, cloud, intent, late, name=order.name)
+                _adopt(context, box, cloud, intent, late, name=order.name, rank=rank)
             except (OutcomeUnknownError, TimedOutError):
                 pass  # the intent stays open, and is resolved when the box is taken down
             except CloudError as error:
                 _resolve_refused(context, box, intent, error)
         raise
-    _adopt(context, box, cloud, intent, made, name=order.name)
+    _adopt(context, box, cloud, intent, made, name=order.name, rank=rank)
     return list(made)
 
 
 def _adopt(
-    context: Context, box: Box, cloud: Cloud, intent: str, made: Sequence[Resource], *, name: str
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    intent: str,
+    made: Sequence[Resource],
+    *,
+    name: str,
+    rank: int | None,
 ) -> None:
     """Journals what the create call made; deletes it if the box was taken over meanwhile.
 
@@ -157,7 +166,7 @@ def _adopt(
         OwedError: the box was taken over, and the deletion could not be requested.
     """
     try:
-        adopt(context, box, intent, made, name=name)
+        adopt(context, box, intent, made, name=name, rank=rank)
     except StaleWriterError as stale:
         ids = ", ".join(short_id(each.ref.id) for each in made)
         context.tell("down", f"{stale.message}; deleting {ids}")

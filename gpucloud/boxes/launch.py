@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from gpucloud.boxes.attempt import Terms, buy
 from gpucloud.boxes.ceiling import confirmed
-from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines, take_down
+from gpucloud.boxes.opening import Opening
+from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machine, end_machines, take_down
 from gpucloud.boxes.unrecorded import end_unrecorded
 from gpucloud.clouds.audit import about
 from gpucloud.errors import (
@@ -191,7 +192,50 @@ def replace_machines(
     context.tell("down", f"{why}; deleting the machines and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     context.journal.write(box, Seen(facts=Facts(replaced=why)))
-    return _first_that_starts(context, box, terms, candidates, Tried())
+    return _first_that_starts(context, box, _apart(context, terms), candidates, Tried())
+
+
+def replace_node(context: Context, box: Box, terms: Terms, opening: Opening, why: str) -> Box | None:
+    """Ends the unfit machine of one node, and buys another one of the same offer in its place.
+
+    Its rank, and what the box's nodes have in common, stay; at no time are there two machines for one node.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: a box in state ``bootstrapping`` that this process holds.
+        terms: those of its launch, with a host key that no machine has used.
+        opening: the node.
+        why: the fault of the machine, for the box's record.
+
+    Returns:
+        The box; ``None`` where none could be bought: what that has left is in the journal, to be ended with
+        the other machines.
+
+    Raises:
+        CloudError: the outcome of the create call is unknown.
+        OwedError: the end of the machine could not be confirmed.
+        GpucloudError: the new machine costs more than agreed, or ended itself.
+    """
+    rank, candidate = opening.vacancy.rank, opening.candidate
+    context.tell("down", f"{why}; deleting node {rank} and buying another one in its place")
+    try:
+        end_machine(context, box, rank, budget_s=TAKE_DOWN_S)
+        context.journal.write(box, Seen(facts=Facts(replaced=why)))
+        offer = confirmed(context, terms.prices, candidate)
+        with about(box=box.id):
+            alone = replace(_apart(context, terms), vacancy=opening.vacancy)
+            return buy(context, context.journal.held(box), alone, offer)
+    except CloudError as error:
+        if isinstance(error, OutcomeUnknownError):
+            raise
+        note_left(context, box, candidate.cloud, candidate.region)
+        context.emit(_refused("create", candidate, error, error.message, "replacing all nodes"))
+        return None
+
+
+def _apart(context: Context, terms: Terms) -> Terms:
+    """Terms whose machines are told from those that the box had before, which clouds show for a while."""
+    return replace(terms, op=new_id("op-", context.clock(), context.randomness(10)))
 
 
 def abandon(
@@ -281,10 +325,12 @@ def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
     return failure
 
 
-def _refused(step: str, candidate: Candidate, error: CloudError, text: str) -> AttemptRefused:
+def _refused(
+    step: str, candidate: Candidate, error: CloudError, text: str, then: str = "trying the next offer"
+) -> AttemptRefused:
     return AttemptRefused(
         step,
-        f"{text}; trying the next offer",
+        f"{text}; {then}",
         cloud=candidate.cloud,
         region=candidate.region,
         zone=candidate.zone,

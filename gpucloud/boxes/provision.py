@@ -17,8 +17,9 @@ from gpucloud.boxes.data import bring
 from gpucloud.boxes.hosts import keep_hosts
 from gpucloud.boxes.keeping import keep_failed, may_keep
 from gpucloud.boxes.kept_logs import keep_logs
-from gpucloud.boxes.launch import abandon, launch, replace_machines
+from gpucloud.boxes.launch import abandon, launch, replace_machines, replace_node
 from gpucloud.boxes.mounting import mount_all
+from gpucloud.boxes.opening import opening_of
 from gpucloud.boxes.setup import set_up, store_environment
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
@@ -29,15 +30,15 @@ from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import boots
 from gpucloud.planning.egress import Carried
 from gpucloud.planning.own_image import image_id, own_image
-from gpucloud.planning.plan import Key, Plan
+from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import forget, is_connected, socket_folder
-from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder
+from gpucloud.ssh.client import disconnect, forget, is_connected, socket_folder
+from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, renew_host_key
 from gpucloud_pricing import Market
 from gpucloud_pricing.gpus import parse_wishes
 from gpucloud_templates.software import later
@@ -197,7 +198,7 @@ def buy(
         volumes=volumes,
     )
     try:
-        return Bought(launch(context, purchase.terms(), attempts), purchase)
+        return Bought(launch(context, purchase.terms(purchase.new_keys()), attempts), purchase)
     except BaseException:
         forget(purchase.keys, box_id, nodes=spec.nodes)
         raise
@@ -227,13 +228,12 @@ def make_ready(bought: Bought) -> Box:
 
 def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     """Brings up the machines of a box, or once others in their place, and sets the box up."""
-    keys, wanted, attempts = purchase.keys, purchase.wanted, purchase.deal.plan.attempts
+    keys, wanted = purchase.keys, purchase.wanted
     try:
         attached = attach_all(context, box, purchase.volumes)
         measured = bring_up(context, box, keys)
     except UnfitError as error:  # replaced once: a second unfit machine is no accident
-        forget(keys, box.id, nodes=wanted.spec.nodes)  # the next machine has host keys of its own
-        box = replace_machines(context, box, purchase.terms(), attempts, error.message)
+        box = _replaced(context, box, purchase, error)
         attached = attach_all(context, box, purchase.volumes)
         measured = bring_up(context, box, keys)
     keep_hosts(context)
@@ -243,6 +243,21 @@ def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     bring(context, nodes, purchase.deal.plan.data)
     set_up(context, nodes, wanted.spec)
     return hand_over(context, box, keys, Facts(measured=measured))
+
+
+def _replaced(context: Context, box: Box, purchase: _Purchase, unfit: UnfitError) -> Box:
+    """Replaces the machine of the one node that is unfit, or all machines; by ones with new host keys."""
+    keys, attempts, why = purchase.keys, purchase.deal.plan.attempts, unfit.message
+    opening = opening_of(box, unfit.nodes, context.journal.intents(box.id), attempts)
+    if opening is not None:
+        rank = opening.vacancy.rank
+        disconnect(next(node for node in targets(box, keys, context.proxy_command) if node.node == rank))
+        terms = purchase.terms(renew_host_key(keys, box.id, rank), [opening.candidate])
+        joined = replace_node(context, box, terms, opening, why)
+        if joined is not None:
+            return joined
+    forget(keys, box.id, nodes=purchase.wanted.spec.nodes)
+    return replace_machines(context, box, purchase.terms(purchase.new_keys()), attempts, why)
 
 
 def _kept(context: Context, box: Box, purchase: _Purchase, cause: BaseException) -> SetupFailedError | None:
@@ -283,9 +298,13 @@ class _Purchase:
     allow_from: Sequence[str]
     volumes: Sequence[UsableVolume]
 
-    def terms(self) -> Terms:
-        """The terms of the attempts, with keys that no machine has used."""
-        spec, attempts = self.wanted.spec, self.deal.plan.attempts
+    def new_keys(self) -> BoxKeys:
+        """The keys of all its nodes, which no machine has used."""
+        return create_keys(self.keys, self.box_id, nodes=self.wanted.spec.nodes)
+
+    def terms(self, keys: BoxKeys, attempts: Sequence[Candidate] | None = None) -> Terms:
+        """The terms of attempts, those of the plan by default, with keys for their machines."""
+        spec, attempts = self.wanted.spec, attempts or self.deal.plan.attempts
         currencies = {(attempt.cloud, attempt.region): attempt.currency for attempt in attempts}
         return Terms(
             box=self.box_id,
@@ -296,7 +315,7 @@ class _Purchase:
             nodes=spec.nodes,
             disk_gib=spec.disk,
             image=self.image,
-            boots=self._boots(create_keys(self.keys, self.box_id, nodes=spec.nodes)),
+            boots=self._boots(keys, attempts),
             listed={
                 place: listed_prices(self.market, *place, spec.disk, currency)
                 for place, currency in currencies.items()
@@ -320,7 +339,7 @@ class _Purchase:
             volumes=self.volumes,
         )
 
-    def _boots(self, keys: BoxKeys) -> dict[Key, Boot]:
+    def _boots(self, keys: BoxKeys, attempts: Sequence[Candidate]) -> dict[Key, Boot]:
         """The boot of each attempt, rendered before anything is bought.
 
         Raises:
@@ -329,7 +348,7 @@ class _Purchase:
         spec, now = self.wanted.spec, self.context.clock()
         user_data = UserData()
         found: dict[Key, Boot] = {}
-        for attempt in self.deal.plan.attempts:
+        for attempt in attempts:
             cloud = self.context.clouds[attempt.cloud]
             image, software = boots(cloud, attempt, self.image)
             plan = boot_plan(

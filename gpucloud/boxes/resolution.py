@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Gone, Made, Resolved, named
-from gpucloud.journal.facts import Facts, node_of
+from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile
 from gpucloud.journal.records import Box, Intent, ResourceRow
@@ -35,7 +36,7 @@ def resolve_intents(
             seen = Seen.TERMINAL if ended else Seen.THERE
         match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, box, intent.at)):
             case Action.ADOPT:
-                adopt(context, box, intent.id, made, name=intent.name)
+                adopt(context, box, intent.id, made, name=intent.name, rank=vacant_rank(box.nodes))
             case Action.CLOSE:
                 context.journal.write(box, Resolved(intent=intent.id, status="closed"))
             case _:
@@ -74,23 +75,64 @@ def _machines_of(context: Context, cloud: Cloud, intent: Intent, found: SearchRe
     return [resource for resource in by_token.resources if isinstance(resource, Machine)]
 
 
-def adopt(context: Context, box: Box, intent: str, made: Sequence[Resource], *, name: str) -> None:
+def vacant_rank(nodes: Sequence[Node]) -> int | None:
+    """The node in whose place a call without an answer made a machine; ``None`` for all nodes of a box. Pure.
+
+    A box has no nodes before all are bought; one of them is bought alone once it is gone.
+    """
+    return next((rank for rank, node in enumerate(nodes) if node.state is State.GONE), None)
+
+
+def adopt(
+    context: Context,
+    box: Box,
+    intent: str,
+    made: Sequence[Resource],
+    *,
+    name: str,
+    rank: int | None = None,
+) -> None:
     """Journals what a create call created: ids first, in one transaction, before any waiting.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box or other holding.
+        intent: the id of the intent.
+        made: what was created.
+        name: the name of all that was created.
+        rank: the node of which a machine was created; ``None`` for all nodes.
 
     Raises:
         StaleWriterError: the box was taken over; whoever has it will not know of what was made for a while.
     """
+    now = context.clock()
     started = [each.created_at for each in made if each.created_at]
     machines = [each for each in made if isinstance(each, Machine)]
     parts = [part for machine in machines for part in machine.parts]
+    # A cloud that does not tell yet when it made a machine did so just now, not when the box began.
+    nodes = [replace(node, started_at=node.started_at or now) for node in map(node_of, machines)]
     resolved = Resolved(
         intent=intent,
         status="made",
-        started_at=min(started) if started else context.clock(),
+        started_at=(min(started) if started else now) if rank is None else None,  # of the box, not of a node
         resources=tuple(named(ref, name) for ref in (*(each.ref for each in made), *parts)),
-        facts=Facts(nodes=tuple(map(node_of, machines)) if machines else None, zone=made[0].zone or None),
+        facts=Facts(
+            nodes=nodes_with(box.nodes, nodes, rank) if nodes else None,
+            zone=made[0].zone or None,
+        ),
     )
     context.journal.write(box, resolved)
+
+
+def nodes_with(nodes: Sequence[Node], made: Sequence[Node], rank: int | None) -> tuple[Node, ...]:
+    """The nodes of a box after machines were made for it. Pure.
+
+    Args:
+        nodes: the nodes so far.
+        made: those that were made.
+        rank: the node in whose place the only one of them is; ``None`` if they are all nodes of the box.
+    """
+    return tuple(made) if rank is None else (*nodes[:rank], *made, *nodes[rank + 1 :])
 
 
 def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta:
@@ -108,7 +150,9 @@ def note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None:
     the box, nothing is journalled: that machine, and what belongs to it, is not ours to delete.
     """
     found = context.tasks.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
-    if any(is_second_machine(box, resource) for resource in found.resources):
+    ever = {row.ref for row in context.journal.resources(box.id, present=False)}
+    # A machine that was replaced is no node any more, and may be shown for a while.
+    if any(is_second_machine(box, each) for each in found.resources if each.ref not in ever):
         return
     known = {row.ref for row in context.journal.resources(box.id)}
     for resource in found.resources:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from gpucloud.boxes.owed import owed, owed_error
 from gpucloud.boxes.settlement import settle_box
@@ -12,8 +13,9 @@ from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import OVER, BoxState, Owed
 from gpucloud.journal.records import Box
-from gpucloud.resources import Ref, ResourceKind
+from gpucloud.resources import Machine, Ref, ResourceKind
 from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 
 TAKE_DOWN_S = 300.0
 TIDY_S = 15.0
@@ -113,6 +115,21 @@ def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
     end_resources(
         context, box, lambda ref: ref.kind.billable or ref.kind is ResourceKind.NIC, budget_s=budget_s
     )
+
+
+def end_machine(context: Context, box: Box, node: int, *, budget_s: float) -> None:
+    """Deletes the machine of one node and what its cloud shows as its parts, and waits until they are gone.
+
+    What the box's other nodes stand on remains, and so does an address that was made for the node alone.
+
+    Raises:
+        CloudError: the cloud did not answer, or refused; nothing was deleted.
+        OwedError: the end could not be confirmed.
+    """
+    ref = box.machine(node)
+    shown = context.tasks.run(partial(context.clouds.usable(ref.cloud).get, ref), CALL_TIMEOUT_S)
+    own = {ref, *(shown.parts if isinstance(shown, Machine) else ())}
+    end_resources(context, box, own.__contains__, budget_s=budget_s)
 
 
 def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:

@@ -151,7 +151,8 @@ class Provider(Protocol):
 
         Each resource has a deterministic name from ``order.name`` and is found again rather than created
         twice. ``record`` must be called before and after each one is created. Creates nothing billable except
-        addresses, where they must exist before their machine. The same order yields the same request.
+        addresses, where they must exist before their machine. The same order yields the same request. For an
+        order with a ``vacancy`` it makes nothing that the other nodes have already.
         """
         ...
 

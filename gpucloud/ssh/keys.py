@@ -11,8 +11,8 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,18 +69,30 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
         UsageError: ssh-keygen is missing, or the folder cannot be written.
     """
     aliases = [host_alias(box_id, node) for node in range(nodes)]
-    try:
+    with _told(folder):
         make_private(folder)
         for name in ("id_ed25519", "host_ed25519"):
             _generate(folder / name)
         keys = _read(folder)
         for alias in aliases:
             pin(folder, alias, [f"{keys.host_public_key} {ONE_TIME}"])
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the box's keys to {folder}: {error.strerror or error}",
-            hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
-        ) from error
+    return keys
+
+
+def renew_host_key(folder: Path, box_id: str, node: int) -> BoxKeys:
+    """Creates the one-time host key of a machine in place of another, and pins it for its node alone.
+
+    Returns:
+        The keys of the box, with this host key.
+
+    Raises:
+        UsageError: as :func:`create_keys`.
+    """
+    with _told(folder):
+        _forget_one_time_key(folder)
+        _generate(folder / "host_ed25519")
+        keys = _read(folder)
+        pin(folder, host_alias(box_id, node), [f"{keys.host_public_key} {ONE_TIME}"])
     return keys
 
 
@@ -147,8 +159,7 @@ def pin(folder: Path, alias: str, keys: Sequence[str]) -> None:
 def discard_one_time_key(folder: Path) -> None:
     """Removes the one-time host key once no node has it any more."""
     if not any(ONE_TIME in file.read_text(encoding="ascii") for file in folder.glob("known_hosts-*")):
-        for name in ("host_ed25519", "host_ed25519.pub"):
-            (folder / name).unlink(missing_ok=True)
+        _forget_one_time_key(folder)
 
 
 def checked_public_key(text: str) -> str:
@@ -181,6 +192,27 @@ def read_public_key(text: str) -> str:
     if found is None:
         raise UsageError("--ssh-key: this file holds no public key", hint="specify the .pub file")
     return found[0]
+
+
+@contextmanager
+def _told(folder: Path) -> Generator[None]:
+    """Explains why keys could not be written.
+
+    Raises:
+        UsageError: they could not.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the box's keys to {folder}: {error.strerror or error}",
+            hint="free some space, or set GPUCLOUD_HOME to a folder that you can write to",
+        ) from error
+
+
+def _forget_one_time_key(folder: Path) -> None:
+    for name in ("host_ed25519", "host_ed25519.pub"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _generate(file: Path) -> None:

@@ -50,6 +50,16 @@ def switch_cidr(zone: str) -> str:
     return f"10.42.{number}.0/24"
 
 
+def refuse_apart(order: Order, what: str) -> None:
+    """Refuses to make what the other nodes of a box have, for the one that is to join them.
+
+    Raises:
+        NotReadyError: it is to join them; theirs is not listed yet.
+    """
+    if order.vacancy is not None:
+        raise NotReadyError(f"the {what} of {order.name} in {order.region} is not shown yet")
+
+
 def prepare_network(
     order: Order,
     clients: Clients,
@@ -155,6 +165,7 @@ class _Maker:
             if found:
                 self.record.made(ref_of(self.order.account, region, ResourceKind.GROUP, found[0]))
                 return found[0], False
+        refuse_apart(self.order, "security group")
         self.record.making(ResourceKind.GROUP, self.order.name)
         answer = ecs.create_security_group(
             models.CreateSecurityGroupRequest(
@@ -193,6 +204,7 @@ class _Maker:
         return network
 
     def _make(self, part: _Part, parameters: Mapping[str, Any]) -> str:
+        refuse_apart(self.order, part.id.removesuffix("Id"))
         self.record.making(ResourceKind.NETWORK, self.order.name)
         body = self.clients.vpc(
             self.order.region,

@@ -17,7 +17,7 @@ from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.descriptions import description_of, tags_in
 from gpucloud_alibaba.errors import MalformedAnswerError, NoErdmaError, named, reading
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_alibaba.network import token_of
+from gpucloud_alibaba.network import refuse_apart, token_of
 from gpucloud_pricing.demand import Purchase
 
 # --- the deployment set
@@ -44,7 +44,11 @@ def _rules() -> Mapping[str, Any]:
 
 
 def prepare_set(order: Order, clients: Clients, record: Record) -> str | None:
-    """Creates the deployment set of an order's instances, or finds it; ``None`` where they can have none."""
+    """Creates the deployment set of an order's instances, or finds it; ``None`` where they can have none.
+
+    Raises:
+        NotReadyError: a single instance is to join others whose set is not shown yet.
+    """
     name = set_name(order)
     if name is None:
         return None
@@ -58,6 +62,7 @@ def prepare_set(order: Order, clients: Clients, record: Record) -> str | None:
             if _is_mine(each, order)
         ]
     if not found:
+        refuse_apart(order, "deployment set")
         record.making(ResourceKind.PLACEMENT_GROUP, name)
         made = ecs.create_deployment_set(
             models.CreateDeploymentSetRequest(

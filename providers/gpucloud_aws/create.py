@@ -144,8 +144,8 @@ def request_of(
     disk = {"VolumeSize": order.disk_gib, "VolumeType": "gp3", "DeleteOnTermination": True, "Encrypted": True}
     call: dict[str, Any] = {
         "ClientToken": order.key,
-        "MinCount": order.nodes,
-        "MaxCount": order.nodes,
+        "MinCount": len(order.ranks),
+        "MaxCount": len(order.ranks),
         "InstanceType": order.instance_type,
         "ImageId": image_id,
         "UserData": base64.b64encode(order.user_data).decode(),

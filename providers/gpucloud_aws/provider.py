@@ -170,7 +170,7 @@ class AwsProvider:
         together = joint is not None and joint.clusters
         placement_group = cluster.placement_group(order, ec2, record, tags) if together else None
         interfaces = cluster.interfaces(joint if order.fabric else None, subnet.id, group)
-        if len(interfaces) > 1:
+        if len(interfaces) > 1 and order.vacancy is None:  # else it gets the one of the node before it
             cluster.addresses(order, ec2, record, tags)
         return create.request_of(
             order, interfaces=interfaces, placement_group=placement_group, image=image, market=market

@@ -98,7 +98,7 @@ def request_of(order: Order, *, nics: Sequence[str], image: Image, host_encrypti
     """
     tags = {**tags_of(order), TOKEN_TAG: order.key}
     machines: list[dict[str, Any]] = []
-    for node, (name, nic) in enumerate(zip(machine_names(order), nics, strict=True)):
+    for node, name, nic in zip(order.ranks, machine_names(order), nics, strict=True):
         body = _body(order, f"node-{node}", name, nic, image, host_encryption=host_encryption)
         body["tags"] = {**tags, REQUEST_TAG: request_hash({"name": name, "body": body})[:32]}
         machines.append({"name": name, "body": body})

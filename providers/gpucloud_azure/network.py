@@ -41,22 +41,23 @@ def group_name(order: Order | VolumeOrder | SnapshotOrder) -> str:
 
 def machine_names(order: Order) -> list[str]:
     """The machines' names: each attempt has its own key, so its names never clash with remains of another."""
-    return [f"{_attempt(order)}-{node}" for node in range(order.nodes)]
+    return [f"{_attempt(order.name, order.key)}-{node}" for node in order.ranks]
 
 
 def set_name(order: Order) -> str | None:
     """The name of the availability set of several machines; ``None`` where they can have none.
 
-    Each attempt has its own: the first machine of a set pins the hardware of all. A set takes no machine on
-    Spot, of a zone, or in held capacity (azure-compute-docs: error-codes-spot.md,
-    availability-set-overview.md, capacity-reservation-overview.md).
+    Each attempt has its own: the first machine of a set pins the hardware of all; a single machine joins that
+    of the others. A set takes no machine on Spot, of a zone, or in held capacity (azure-compute-docs:
+    error-codes-spot.md, availability-set-overview.md, capacity-reservation-overview.md).
     """
     alone = order.nodes == 1 or order.purchase is not Purchase.ON_DEMAND or bool(order.zone)
-    return None if alone else f"{_attempt(order)}-set"
+    key = order.vacancy.key if order.vacancy else order.key
+    return None if alone else f"{_attempt(order.name, key)}-set"
 
 
-def _attempt(order: Order) -> str:
-    return f"{order.name}-{hashlib.sha256(order.key.encode()).hexdigest()[:8]}"
+def _attempt(name: str, key: str) -> str:
+    return f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def tags_of(order: Order) -> dict[str, str]:

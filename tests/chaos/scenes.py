@@ -25,6 +25,8 @@ SETS = {
 """Data sets of a launch."""
 FAILS = "false"
 """The set-up of a victim that fails."""
+UNFIT = "true"
+"""The set-up of a victim whose second node is unfit, and is replaced alone."""
 MOST_USD = {"aws": "0.60", "azure": "0.60", "alibaba": "1.20"}
 MOST_USD_OF_SPOT = {"aws": "0.25", "azure": "0.10", "alibaba": "0.20"}
 """A little above what the cheapest machine costs there."""
@@ -80,6 +82,11 @@ def _launch_fabric(cloud: str) -> Line:
     """Two nodes that are joined by RDMA, where the cloud has such machines."""
     asked = ("--gpu", "A100:8", "--rdma", "any", "--nodes", "2", "--allow-from", "198.51.100.7/32")
     return ("launch", *asked, "--cloud", cloud, "--region", REGION_OF_RDMA[cloud], "--name", "x", "--yes")
+
+
+def _launch_unfit(cloud: str) -> Line:
+    """The same, and one of them is replaced."""
+    return (*_launch_fabric(cloud), "--setup", UNFIT)
 
 
 def _launched(home: Home, cloud: str) -> None:
@@ -217,6 +224,7 @@ SCENES = {
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
         Scene(name="launch-fabric", line=_launch_fabric, buys=2, placed=True, kinds=OF_FABRIC),
+        Scene(name="launch-unfit", line=_launch_unfit, buys=2, placed=True, kinds=OF_FABRIC),
         Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",

@@ -52,7 +52,7 @@ import gpucloud.runs.tend
 import gpucloud.ssh.data
 import gpucloud_azure.create
 from gpucloud import Cluster, GpucloudError, NodeClass, OwedError, SlotState, Spec
-from gpucloud.boxes.bring_up import NotReadyError
+from gpucloud.boxes.bring_up import NotReadyError, UnfitError
 from gpucloud.boxes.launch import launch
 from gpucloud.boxes.teardown import take_down
 from gpucloud.cli.app import Switches
@@ -75,7 +75,7 @@ from tests.builders import Clock
 from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.chaos.plights import COMMITTED_AFTER_SWAP
-from tests.chaos.scenes import FAILS, REGION
+from tests.chaos.scenes import FAILS, REGION, UNFIT
 from tests.memory import MemoryProvider
 
 COMMAND: Any = gpucloud.cli.app._run
@@ -196,9 +196,11 @@ def measured(context: Context, box: Box, keys: Path) -> Measured:
 
 
 def set_up_at_once(context: Context, box: Box, keys: Path) -> Measured:
-    """The same for a launch, whose set-up may fail."""
+    """The same for a launch, whose set-up may fail, or whose second node may be unfit at first."""
     if box.wanted.spec.get("setup") == FAILS:
         raise NotReadyError("the set-up failed")
+    if box.wanted.spec.get("setup") == UNFIT and box.replaced is None:
+        raise UnfitError("a GPU is missing", nodes=(1,))
     return measured(context, box, keys)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from gpucloud.clouds.provider import CapacitySource, Verdict
 from gpucloud.errors import RULES, ErrorClass
-from gpucloud.resources import Machine, ResourceKind
+from gpucloud.resources import Machine, ResourceKind, Vacancy
 from gpucloud_pricing.demand import Purchase
 from tests.builders import Told
 from tests.conformance.harness import (
@@ -128,6 +128,25 @@ class Creating(Conformance):
                 eventually(harness, partial(is_gone, harness, machine.ref), "gone")
 
         eventually(harness, lambda: not machines_of(harness, order), "without machines")
+
+    def test_one_node_that_is_bought_alone_joins_the_others(self, harness: Harness) -> None:
+        """In what they stand on, of which nothing is made anew."""
+        order, first = harness.order(nodes=2), Told()
+        request = harness.provider.prepare(order, first)
+        pair = eventually(harness, lambda: harness.provider.create(request), "created")
+        eventually(harness, lambda: ids(pair) <= machines_of(harness, order), "shown")
+        harness.provider.delete(pair[1].ref)
+        eventually(harness, lambda: is_gone(harness, pair[1].ref), "gone")
+        alone = replace(order, key=f"{order.key[:-1]}x", vacancy=Vacancy(rank=1, key=order.key))
+        told = Told()
+        request = harness.provider.prepare(alone, told)
+        joined = eventually(harness, lambda: harness.provider.create(request), "created")
+        assert len(joined) == 1
+        assert not ids(joined) & ids(pair)
+        own = {ResourceKind.ADDRESS, ResourceKind.NIC}
+        assert {ref for ref in told.refs if ref.kind not in own} <= set(first.refs)
+        there = {pair[0].ref.id, *ids(joined)}
+        eventually(harness, lambda: machines_of(harness, order) == there, "two machines")
 
     def test_what_a_late_failure_leaves_behind_is_found_and_can_be_deleted(self, harness: Harness) -> None:
         order = harness.order()

@@ -92,7 +92,7 @@ class MemoryProvider:
             "zone": order.zone,
             "instance_type": order.instance_type,
             "purchase": str(order.purchase),
-            "nodes": order.nodes,
+            "nodes": len(order.ranks),
             "disk_gib": order.disk_gib,
             "image": order.image,
             "user_data": base64.b64encode(order.user_data).decode(),

@@ -11,7 +11,7 @@ import pytest
 from gpucloud.errors import UsageError
 from gpucloud.ssh.boot import Gpu, is_model, parse_gpus
 from gpucloud.ssh.client import Failure, Target, client, connect, explain_failure
-from gpucloud.ssh.keys import create_keys, delete_keys, find_program, pinned
+from gpucloud.ssh.keys import create_keys, delete_keys, find_program, pinned, renew_host_key
 from gpucloud_pricing.gpu_models import MODELS
 
 
@@ -92,6 +92,17 @@ def test_keys_are_private_and_go_with_the_box(tmp_path: Path) -> None:
     delete_keys(folder)
     delete_keys(folder)
     assert not folder.exists()
+
+
+def test_a_machine_in_place_of_another_has_a_host_key_of_its_own_and_the_same_user(tmp_path: Path) -> None:
+    made = create_keys(tmp_path, "b-1", nodes=2)
+    (other,) = pinned(tmp_path, "b-1")
+    renewed = renew_host_key(tmp_path, "b-1", 1)
+    assert renewed.public_key == made.public_key
+    assert renewed.host_public_key != made.host_public_key
+    assert pinned(tmp_path, "b-1.1") == [f"{renewed.host_public_key} one-time"]
+    assert pinned(tmp_path, "b-1") == [other]
+    assert renew_host_key(tmp_path, "b-1", 1).host_public_key != renewed.host_public_key
 
 
 def test_two_boxes_never_share_a_key(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class DummyProvider:
             "purchase": str(order.purchase),
             "gpu_model": order.gpu_model,
             "gpu_count": int(order.gpu_count),
-            "nodes": order.nodes,
+            "nodes": len(order.ranks),
             "disk_gib": order.disk_gib,
             "user_data": base64.b64encode(order.user_data).decode(),
             "group": ref.id,

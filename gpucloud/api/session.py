@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from gpucloud_pricing.billing import Billing
 
 
+COLLECTOR = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES_COLLECTOR = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+"""OpenTelemetry's variables for where traces are sent."""
+
+
 class Session:
     """The state of one client.
 
@@ -219,13 +224,18 @@ class Session:
         from gpucloud.runtime.tasks import Tasks
 
         proxy_command, journal = self.proxy_command, self.journal
-        with self._telling(journal), calling() as call, renewing(journal):
+        with (
+            self._telling(journal),
+            self._tracing(self._audit().witness) as (witness, emit),
+            calling() as call,
+            renewing(journal),
+        ):
             context = Context(
                 owner=self.owner,
                 journal=journal,
-                clouds=self.clouds(self._audit().witness),
+                clouds=self.clouds(witness),
                 tasks=self.tasks or Tasks(),
-                emit=self.on_event,
+                emit=emit,
                 clock=self.now,
                 state=self.state,
                 proxy_command=proxy_command,
@@ -241,6 +251,23 @@ class Session:
                     from gpucloud.boxes.hosts import keep_hosts
 
                     keep_hosts(context)
+
+    @contextmanager
+    def _tracing(self, witness: Witness) -> Generator[tuple[Witness, Sink]]:
+        """Traces the body where OpenTelemetry's variables name a collector. Else nothing of it is loaded."""
+        variables = self.profile.variables
+        if not (variables.get(COLLECTOR) or variables.get(TRACES_COLLECTOR)):
+            yield witness, self.on_event
+            return
+        try:
+            from gpucloud.monitor.traces import tracing
+        except ImportError as error:
+            hint = "install it: pip install 'gpucloud[otel]'"
+            self.on_event(Warned("trace", f"nothing is traced: {error.name} is not installed", hint))
+            yield witness, self.on_event
+            return
+        with tracing(self.command, variables) as trace:
+            yield trace.witness(witness), trace.sink(self.on_event)
 
     # --- notices
 

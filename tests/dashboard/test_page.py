@@ -23,6 +23,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 REBOUND = "rebound.test"
 """A name of somebody else's that leads to this machine."""
+A4 = {"width": 718, "height": 1046}
+"""The paper within margins of a centimetre, in CSS pixels."""
 TEXTS = """
 () => {
   const found = [];
@@ -110,6 +112,12 @@ def visit(browser: Browser) -> Iterator[Open]:
         assert each.complaints == []
 
 
+def outside(page: Page) -> list[str]:
+    """The texts that reach beyond the right edge."""
+    beyond = "([each]) => each.getBoundingClientRect().right > document.documentElement.clientWidth"
+    return [text for _, text in page.evaluate(f"({TEXTS})().filter({beyond})")]
+
+
 def box_row(page: Page, name: str) -> Locator:
     """The row of a living box."""
     return page.get_by_role("table", name="Boxes").get_by_role("row", name=name)
@@ -163,13 +171,14 @@ def test_every_text_can_be_read(visit: Open, site: Access, scheme: str) -> None:
 
 
 def test_the_dark_page_is_dark_and_paper_is_white(visit: Open, site: Access) -> None:
-    page = visit(site.url, color_scheme="dark").page
+    page = visit(site.url, color_scheme="dark", viewport=A4).page
     ground = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     assert max(page.evaluate(ground)) < 40
     page.emulate_media(media="print")
     assert page.evaluate(ground) == [255, 255, 255]
     expect(page.get_by_role("button", name="用中文显示")).to_be_hidden()
     assert all(ratio >= 4.5 for ratio, _ in page.evaluate(CONTRAST))
+    assert outside(page) == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -178,8 +187,7 @@ def test_nothing_scrolls_sideways(visit: Open, site: Access, width: int) -> None
     page.get_by_role("button", name="works").click()
     expect(page.locator(".timeline")).to_contain_text("planned")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    outside = page.evaluate(f"({TEXTS})().filter(([each]) => each.getBoundingClientRect().right > {width})")
-    assert [text for _, text in outside] == []
+    assert outside(page) == []
 
 
 def test_chinese_is_whole(visit: Open, site: Access) -> None:

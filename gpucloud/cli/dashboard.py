@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,9 +91,14 @@ def _serve(app: App, reader: Reader, port: int, *, show: bool) -> None:
         else:
             app.output.line(access.url)
             sys.stdout.flush()
-        if show and sys.stdout.isatty():
+        if show and sys.stdout.isatty() and _has_desktop(app.environment):
             import webbrowser
 
             webbrowser.open(access.url_once())
         app.output.say("It only reads. End with Ctrl-C.")
         tasks.pause(math.inf)
+
+
+def _has_desktop(environment: Mapping[str, str]) -> bool:
+    """Whether a browser has a window to open in; one of the terminal would take it over."""
+    return sys.platform == "darwin" or any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

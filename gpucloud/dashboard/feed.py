@@ -15,7 +15,7 @@ POLL_S = 1.0
 """How often to look whether something was written: that is one query by a key."""
 AGAIN_S = 60.0
 """How long to wait before everything is read again though nothing was written: costs grow, deadlines pass."""
-IDLE_SHARE, BUSY_SHARE = 1 / 200, 1 / 5
+IDLE_SHARE, BUSY_SHARE = 1 / 300, 1 / 5
 """The most of a core that reading takes, however many boxes there are: while nothing is written, and else."""
 PATIENCE_S = 10.0
 """For how long what was read is current, though the journal was not looked at."""

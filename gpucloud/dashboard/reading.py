@@ -17,7 +17,7 @@ from gpucloud.costs.periods import Granularity, periods
 from gpucloud.costs.spend import charges, per_hour
 from gpucloud.dashboard import money, rows
 from gpucloud.dashboard.timeline import timeline
-from gpucloud.errors import NoOfferError
+from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
@@ -126,13 +126,14 @@ class Reader:
         rates = {box.id: box.per_hour for box in boxes}
         rates |= {each.id: per_hour(each, billing_of) for each in living if each.id not in rates}
         burn, unknown = money.burn(living, rates)
+        trends, trouble = self._trends(boxes, now)
         since = money.start_of_spending(now)
         spent = [charge for each in holdings for charge in charges(each, since, now, billing_of, BY_DAY)]
         return {
             "as_of": rfc3339(now),
             "cursor": cursor,
             "sandbox": self.sandbox,
-            "source": self._source(asked),
+            "source": self._source(asked, trouble),
             "burn": burn,
             "burn_unknown": unknown,
             "month": money.month(living, rates, spent, now),
@@ -149,7 +150,7 @@ class Reader:
                 rows.run_row(Run.read(run, client, now))
                 for run in reversed(client.journal.runs(owner=owner, over=True, since=now - LATELY))
             ],
-            "prices": rows.price_rows(self._trends(boxes, now), now),
+            "prices": rows.price_rows(trends, now),
             "timelines": {each.id: self.timeline(each.id) for each in (*of_boxes, *ended)} if still else {},
         }
 
@@ -175,10 +176,10 @@ class Reader:
         ]
         return volumes, snapshots
 
-    def _trends(self, boxes: Iterable[Box], now: datetime) -> dict[str, PriceTrends]:
-        """The prices of the GPUs in use that refreshes have stored, by GPU."""
+    def _trends(self, boxes: Iterable[Box], now: datetime) -> tuple[dict[str, PriceTrends], str | None]:
+        """The prices of the GPUs in use that refreshes have stored, by GPU; or why they cannot be read."""
         if self.client.catalog.history_file is None:
-            return {}
+            return {}, None
         found: dict[str, PriceTrends] = {}
         used = dict.fromkeys(f"{box.gpu.model}:{format_count(box.gpu.count)}" for box in boxes if box.gpu)
         for gpu in list(used)[:MOST_GPUS]:
@@ -189,9 +190,11 @@ class Reader:
                 )
             except NoOfferError:
                 continue
-        return found
+            except UsageError as error:
+                return found, error.message
+        return found, None
 
-    def _source(self, asked: Asked) -> SourceDocument:
+    def _source(self, asked: Asked, trouble: str | None) -> SourceDocument:
         return {
             "live_every_s": self.live_every.total_seconds() if self.live_every else None,
             "looked_at": rfc3339(asked.at) if asked.at else None,
@@ -199,5 +202,5 @@ class Reader:
                 {"cloud": each.cloud, "region": each.region, "error": each.error} for each in asked.unread
             ],
             "left_out": dict(asked.left_out),
-            "warnings": list(asked.warnings),
+            "warnings": [*asked.warnings, *([trouble] if trouble else [])],
         }

@@ -27,7 +27,7 @@ from gpucloud.errors import GpucloudError, UsageError
 
 BEAT_S = 15.0
 """How often a stream says that it lives: the page is greyed out after 30 s without a word."""
-GLANCE_S = 0.25
+GLANCE_S = 0.5
 """How often a stream looks whether there is something to send, and whether the server ends."""
 END_S = 2.0
 """How long to wait for the server to end its streams."""

@@ -74,7 +74,7 @@ def site(scene: Scene) -> Iterator[Access]:
 Answer = tuple[int, dict[str, str], str]
 
 
-def ask(port: int, path: str, *, method: str = "GET", first: bytes = b"event: ", **headers: str) -> Answer:
+def ask(port: int, path: str, *, method: str = "GET", first: str = "event: ", **headers: str) -> Answer:
     """An answer: its status, its headers by small names, and its body; of a stream, up to ``first``."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         connection.request(
@@ -84,7 +84,7 @@ def ask(port: int, path: str, *, method: str = "GET", first: bytes = b"event: ",
             found = {name.lower(): value for name, value in answer.headers.items()}
             body = b""
             if "event-stream" in found.get("content-type", ""):
-                while first not in body:
+                while first.encode() not in body:
                     body += answer.read1()
             else:
                 body = answer.read()

@@ -110,7 +110,7 @@ def test_a_journal_that_was_taken_away_is_said_and_no_beat_hides_it(access: Acce
     assert ask(access.port, "/", Cookie=cookie)[0] == 200
     next(tmp_path.rglob(JOURNAL)).unlink()
     assert "deleted, moved or replaced" in ask(access.port, "/", Cookie=cookie)[2]
-    said = ask(access.port, "/events?cursor=0", Cookie=cookie, first=b"event: trouble")[2]
+    said = ask(access.port, "/events?cursor=0", Cookie=cookie, first="event: trouble")[2]
     assert "event: trouble\ndata: the journal" in said
 
 

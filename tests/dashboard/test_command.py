@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import signal
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -54,6 +55,14 @@ def test_what_it_cannot_do_is_refused(run: Run, arguments: tuple[str, ...], said
     code, out, err = run("dashboard", *arguments)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_without_the_extra_it_says_how_to_install_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "gpucloud.dashboard.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, out, err = run("dashboard")
+    assert (code, out) == (2, "")
+    assert "pip install 'gpucloud[dashboard]'" in err
 
 
 def test_a_live_page_says_what_the_clouds_did_not_tell(cli: Shell) -> None:

@@ -116,8 +116,8 @@ def test_the_timeline_tells_what_happened_once() -> None:
         ),
         events.StateChanged(state=BoxState.READY),
         events.Seen(facts=notice),
-        events.Seen(facts=notice),
         events.Extended(expires_at=NOW),
+        events.Seen(facts=notice),
         events.Released(),
         events.Seen(state=BoxState.INTERRUPTED, facts=Facts(ended_by=EndedBy.CLOUD)),
     ]

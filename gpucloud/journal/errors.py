@@ -9,6 +9,13 @@ class JournalError(UsageError):
     """The journal cannot be read or written: a full disk, a damaged file, a writer that does not end."""
 
 
+class ForbiddenError(GpucloudError):
+    """A team's journal does not let this login do it. What it may not write of, it must not delete either."""
+
+    exit_code = 4
+    error_class = "auth"
+
+
 class NameTakenError(UsageError):
     """A living box of this owner has the name already."""
 

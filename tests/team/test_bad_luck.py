@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from gpucloud.journal.postgresql import server
 from gpucloud.journal.postgresql.schema import STEPS
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import verify
-from gpucloud.resources import State
+from gpucloud.resources import Machine, Request, State
 from gpucloud.runtime.context import Context
 from tests.bench import OWNER, Bench
 from tests.builders import Clock
@@ -115,6 +115,25 @@ def test_what_a_silent_journal_leaves_behind_is_found_and_ended(
         living = [box for box in context.journal.boxes(owner=OWNER) if box.state is not BoxState.READY]
         assert (bench.billed(), unknown, living) == ([], [], []), n
         assert not verify(context.journal).differences, n
+
+
+def test_a_launch_that_loses_the_journal_after_its_create_call_ends_the_machine_by_itself(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows where it asked for one, though it can read that nowhere."""
+    monkeypatch.setattr(server, "PATIENCE_S", 0.0)
+    bench = a_bench(tmp_path / "home", "aws")
+
+    class LosesIt(MemoryProvider):
+        def create(self, request: Request, /) -> Sequence[Machine]:
+            machines = super().create(request)
+            wire.on_exchange = lambda _: "cut"
+            return machines
+
+    bench.kind = LosesIt
+    with pytest.raises(GpucloudError, match="cannot be reached"):
+        launch(bench.context(), bench.terms(), bench.offers())
+    assert (bench.billed(), len(bench.providers[0].cloud.ledger) > 0) == ([], True)
 
 
 # --- many at once

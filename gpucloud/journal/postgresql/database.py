@@ -16,12 +16,13 @@ import psycopg
 from psycopg import errors
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.errors import JournalError, NameTakenError, RunLivesError
+from gpucloud.journal.errors import ForbiddenError, JournalError, NameTakenError, RunLivesError
 from gpucloud.journal.postgresql.address import Address
-from gpucloud.journal.postgresql.copies import Rows
+from gpucloud.journal.postgresql.copies import Copies, Rows
 from gpucloud.journal.postgresql.schema import LOCK, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.writing import Change, Writer
+from gpucloud.journal.records import Intent
 from gpucloud.journal.sqlite.reading import Reader, Row
 
 T = TypeVar("T")
@@ -37,7 +38,6 @@ _READ_ONLY = "this server takes no changes: name the primary server in GPUCLOUD_
 _HINTS: Sequence[tuple[type[psycopg.Error], str]] = (
     (errors.ReadOnlySqlTransaction, _READ_ONLY),
     (errors.FeatureNotSupported, _READ_ONLY),  # "cannot set transaction read-write mode during recovery"
-    (errors.InsufficientPrivilege, "ask the owner of the journal for the role that may do this"),
     (errors.DiskFull, "free some disk space on the server"),
     (errors.LockNotAvailable, "another gpucloud holds it: try again"),
     (errors.QueryCanceled, "the server is busy: try again"),
@@ -95,7 +95,7 @@ class Database:
             JournalError: the server cannot be reached, or refuses.
         """
         with self._explained():
-            yield _Reader(self._server)
+            yield _Reader(self._server, self._kept)
 
     def change(self, body: Callable[[Writer], T]) -> T:
         """Makes a change on copies, and sends it; it is made again where somebody else was faster.
@@ -196,6 +196,11 @@ class Database:
         """Turns errors of the server into errors that say what to do."""
         try:
             yield
+        except errors.InsufficientPrivilege as error:
+            raise ForbiddenError(
+                f"the journal {self._server.address} refuses this login: {self._server.said(error)}",
+                hint="its owner gives roles: gpucloud journal users apply FILE",
+            ) from None
         except (psycopg.Error, sqlite3.Error) as error:
             said = self._server.said(error) if isinstance(error, psycopg.Error) else str(error)
             hint = next(
@@ -207,11 +212,25 @@ class Database:
 
 
 class _Reader(Reader):
-    """Reads what is committed."""
+    """Reads what is committed; ``kept`` are the copies of what this process wrote."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, kept: Mapping[str, Rows]) -> None:
         super().__init__(server.ask)
-        self._server = server
+        self._server, self._kept = server, kept
+
+    def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
+        """Create intents, oldest first; of a box of this process also while no server can be reached.
+
+        They tell where the machines are that must be ended then.
+        """
+        try:
+            return super().intents(box, unresolved=unresolved)
+        except JournalError:
+            if box is None or box not in self._kept:
+                raise
+            with closing(Copies()) as copies:
+                copies.put(box, self._kept[box])
+                return copies.writer.intents(box, unresolved=unresolved)
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""

@@ -99,6 +99,7 @@ class Server:
                         raise  # the server said no
                     self.close()
                     if time.monotonic() >= until:
+                        self._worked = False  # what must be ended now cannot wait a minute for each question
                         raise self.unreachable(error) from None
                 time.sleep(next(pauses, _PAUSES_S[-1]))
 
@@ -152,7 +153,7 @@ class Server:
             with connection.pipeline():
                 connection.execute(f"BEGIN {mode}".encode())
                 cursors = [
-                    connection.execute(_NAME.sub(r"%(\1)s", query).encode(), values)
+                    connection.execute(_NAME.sub(r"%(\1)s", query).encode(), values or None)
                     for query, values in (settings, *queries)
                 ]
                 connection.execute("COMMIT")

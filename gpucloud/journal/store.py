@@ -101,6 +101,7 @@ class Journal:
         *,
         kind: str,
         lease_clock: Callable[[], datetime] | None = None,
+        spool: Path | None = None,
     ) -> Journal:
         """Opens a team's journal, which its owner made: ``gpucloud journal migrate``.
 
@@ -109,6 +110,8 @@ class Journal:
             clock: gives the time in UTC, by which events are dated.
             kind: of the boxes: ``real`` or ``sandbox``.
             lease_clock: gives the time by which leases age; without it, that of the server.
+            spool: a file that keeps what clouds have done while the server does not answer; what it has is
+                told to the server now.
 
         Raises:
             JournalError: the server cannot be reached, or refuses.
@@ -117,7 +120,7 @@ class Journal:
         """
         from gpucloud.journal import postgresql
 
-        database = postgresql.open_journal(url, kind=kind)
+        database = postgresql.open_journal(url, kind=kind, spool=spool)
         return cls(database, clock, lease_clock)
 
     # --- events

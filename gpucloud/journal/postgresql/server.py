@@ -21,7 +21,7 @@ from psycopg import Connection, OperationalError
 from psycopg.abc import RV, PQGen
 from psycopg.rows import DictRow, dict_row
 
-from gpucloud.journal.errors import JournalError
+from gpucloud.journal.errors import UnreachableError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.sqlite.reading import Query
 from gpucloud.redaction import redact
@@ -85,7 +85,7 @@ class Server:
         What is written must be so that it can be sent twice.
 
         Raises:
-            JournalError: the server cannot be reached, or does not answer.
+            UnreachableError: the server cannot be reached, or does not answer.
             psycopg.Error: what the server said to a query.
         """
         with self._lock:
@@ -117,9 +117,9 @@ class Server:
         with self._lock:
             _close_all(self._open)
 
-    def unreachable(self, error: psycopg.Error) -> JournalError:
+    def unreachable(self, error: psycopg.Error) -> UnreachableError:
         """An error of the connection, in words."""
-        return JournalError(
+        return UnreachableError(
             f"the journal {self.address} cannot be reached: {self.said(error)}",
             hint="check the network and the server; nothing is bought without the journal",
         )

@@ -36,7 +36,7 @@ PROVED_INVENTORY := gpucloud/inventory/reconcile.py,gpucloud/inventory/sweep.py
 PROVED := $(PROVED_BOXES),$(PROVED_ENDS),$(PROVED_JOURNAL),$(PROVED_INVENTORY)
 CORE_TESTS := tests/boxes tests/clouds tests/inventory tests/journal tests/planning tests/runtime
 # What uses the journal, for `make team`.
-TEAM_TESTS := tests/journal tests/boxes tests/inventory tests/clouds tests/runs tests/elastic
+TEAM_TESTS := tests/journal tests/boxes tests/inventory tests/clouds tests/runs tests/api tests/cli/test_extend.py tests/cli/test_failover.py
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)
 

@@ -51,8 +51,14 @@ def url_of(folder: Path, *, kind: str = "real") -> str:
     from gpucloud.journal.postgresql.migration import migrate
 
     url = with_schema(os.environ[URL], "t" + hashlib.sha256(str(folder).encode()).hexdigest()[:16])
-    migrate(read_address(url), kind=kind)
+    if url not in _made:
+        migrate(read_address(url), kind=kind)
+        _made.add(url)
     return url
+
+
+_made: set[str] = set()
+"""The journals that this process has made."""
 
 
 def with_schema(url: str, schema: str) -> str:
@@ -78,6 +84,7 @@ def lose_journal(folder: Path) -> None:
     """Deletes the journal that belongs to a folder."""
     if URL in os.environ:
         url = url_of(folder)
+        _made.discard(url)
         psql(url, f"DROP SCHEMA {url.partition('schema=')[2]} CASCADE")
     for file in folder.glob("journal.db*"):
         file.unlink()

@@ -19,6 +19,7 @@ from gpucloud.cli.app import main
 from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started, find
 from tests.documents import check_documents
 from tests.forked import Forked, ForkServer
+from tests.journals import URL, url_of
 from tests.waiting import until
 
 PROGRAMS = Path(sysconfig.get_path("scripts"))
@@ -142,6 +143,7 @@ class Shell:
             "HOME": str(self.home),
             "GPUCLOUD_HOME": str(self.home),
             "XDG_RUNTIME_DIR": str(self.runtime),
+            **({"GPUCLOUD_JOURNAL": url_of(self.home, kind="sandbox")} if URL in os.environ else {}),
             **given,
         }
 

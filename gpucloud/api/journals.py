@@ -79,6 +79,28 @@ class Journals:
 
         return script(self._address(), self._session.kind)
 
+    def apply_users(self, file: Path) -> list[str]:
+        """Gives each login of a file its role in the team's journal, and takes those of all others.
+
+        Args:
+            file: YAML: ``users``, with ``viewer``, ``operator`` or ``admin`` for each login.
+
+        Returns:
+            A line for each change.
+
+        Raises:
+            JournalError: the server cannot be reached, or refuses.
+            UsageError: the file is something else, or the login may not do this.
+        """
+        from gpucloud.spec.yaml import read_file
+
+        if not file.is_file():
+            raise UsageError(f"there is no file {file}", hint="users: {alice: admin, bob: operator}")
+        address = self._address()
+        from gpucloud.journal.postgresql.users import apply_users, read_users
+
+        return apply_users(address, read_users(read_file(file).fields.get("users")))
+
     def copy_to(self, place: str) -> Copied:
         """Appends every event of the journal to another one: a URL, or a file.
 

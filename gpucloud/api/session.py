@@ -117,7 +117,11 @@ class Session:
         with self._lock:
             if self._journal is None:
                 if self.team_journal is not None:
-                    self._journal = Journal.connect(self.team_journal, self.now, kind=self.kind)
+                    from gpucloud.journal.postgresql.spool import FILE
+
+                    self._journal = Journal.connect(
+                        self.team_journal, self.now, kind=self.kind, spool=self.state / FILE
+                    )
                 else:
                     self._journal = Journal.open(self.journal_file, self.now)
             return self._journal

@@ -26,7 +26,7 @@ from gpucloud.errors import (
     Scope,
     UsageError,
 )
-from gpucloud.journal.errors import JournalError, StaleWriterError
+from gpucloud.journal.errors import ForbiddenError, JournalError, StaleWriterError
 from gpucloud.journal.events import Made, Seen, named
 from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
@@ -262,7 +262,7 @@ def abandon(
                 take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
             except StaleWriterError as stale:
                 context.tell("down", stale.message)
-            except JournalError as broken:
+            except (ForbiddenError, JournalError) as broken:  # it is ours, also once we may not write
                 context.tell("down", f"{broken.message}; deleting the box anyway")
                 end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
         except OwedError as owed:

@@ -259,6 +259,16 @@ class JournalCopyDocument(TypedDict):
     owner: str
 
 
+class JournalUsersDocument(TypedDict):
+    """The users of a team's journal.
+
+    Attributes:
+        changes: a line for each login that was made, and each role that was given or taken.
+    """
+
+    changes: list[str]
+
+
 class JournalVerifyDocument(TypedDict):
     """A replay of a journal.
 
@@ -1028,6 +1038,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "images": ImagesDocument,
     "journal-copy": JournalCopyDocument,
     "journal-migrate": JournalMigrateDocument,
+    "journal-users": JournalUsersDocument,
     "journal-verify": JournalVerifyDocument,
     "k8s-manifests": K8sManifestsDocument,
     "k8s-serve": K8sServeDocument,

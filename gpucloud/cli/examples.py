@@ -106,6 +106,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "journal copy --to postgresql://alice@db.lab/gpucloud",
         "journal copy --from ~/.local/state/gpucloud/state/journal.db",
     ),
+    "journal users": ("journal users apply users.yaml", "journal users apply users.yaml --json"),
     "journal verify": ("journal verify", "journal verify --json"),
     "audit": ("audit --last 20", "audit --since 1h"),
     "sandbox": ("sandbox status", "sandbox stock 0 --type g4dn.xlarge"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,12 @@ from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import JournalCopyDocument, JournalMigrateDocument, JournalVerifyDocument
+    from gpucloud.cli.documents import (
+        JournalCopyDocument,
+        JournalMigrateDocument,
+        JournalUsersDocument,
+        JournalVerifyDocument,
+    )
 
 
 def migrate(
@@ -83,4 +89,26 @@ def verify(app: App) -> int:
     return 1 if found.differences else 0
 
 
-COMMANDS = {"migrate": migrate, "copy": copy, "verify": verify}
+def users(
+    app: App,
+    action: Annotated[str, typer.Argument(help="Must be: apply.", metavar="apply")],
+    file: Annotated[Path, typer.Argument(help="YAML: users with their roles.", metavar="FILE")],
+) -> None:
+    """Give every login of a file its role, and take the roles of all others.
+
+    The file has `users: {alice: admin, bob: operator, vera: viewer}`. A viewer reads, an operator changes own
+    boxes, an admin every box. Logins that are missing are made, without a password.
+    """
+    if action != "apply":
+        raise UsageError(f"{action!r} is not allowed", hint="gpucloud journal users apply FILE")
+    done = app.client.journals.apply_users(file)
+    if app.output.json:
+        answer: JournalUsersDocument = {"changes": done}
+        app.output.document("journal-users", answer)
+        return
+    for each in done:
+        app.output.line(each)
+    app.output.say(f"{counted(len(done), 'change')}.")
+
+
+COMMANDS = {"migrate": migrate, "copy": copy, "verify": verify, "users": users}

@@ -9,6 +9,24 @@ class JournalError(UsageError):
     """The journal cannot be read or written: a full disk, a damaged file, a writer that does not end."""
 
 
+class UnreachableError(JournalError):
+    """The server of a team's journal does not answer."""
+
+
+class PendingError(UnreachableError):
+    """The server does not answer, and what a cloud has done is kept on this machine until it does."""
+
+    exit_code = 8
+    error_class = "owed"
+
+
+class ForbiddenError(GpucloudError):
+    """A team's journal does not let this login do it. What it may not write of, it must not delete either."""
+
+    exit_code = 4
+    error_class = "auth"
+
+
 class NameTakenError(UsageError):
     """A living box of this owner has the name already."""
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.backend import Database, Writer
-from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
+from gpucloud.journal.errors import ForbiddenError, JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import (
     Event,
     Planned,
@@ -101,6 +101,7 @@ class Journal:
         *,
         kind: str,
         lease_clock: Callable[[], datetime] | None = None,
+        spool: Path | None = None,
     ) -> Journal:
         """Opens a team's journal, which its owner made: ``gpucloud journal migrate``.
 
@@ -109,6 +110,8 @@ class Journal:
             clock: gives the time in UTC, by which events are dated.
             kind: of the boxes: ``real`` or ``sandbox``.
             lease_clock: gives the time by which leases age; without it, that of the server.
+            spool: a file that keeps what clouds have done while the server does not answer; what it has is
+                told to the server now.
 
         Raises:
             JournalError: the server cannot be reached, or refuses.
@@ -117,7 +120,7 @@ class Journal:
         """
         from gpucloud.journal import postgresql
 
-        database = postgresql.open_journal(url, kind=kind)
+        database = postgresql.open_journal(url, kind=kind, spool=spool)
         return cls(database, clock, lease_clock)
 
     # --- events
@@ -475,7 +478,7 @@ class Journal:
         """Says that we hold it no more, if we do; else the end of this process says it."""
         if self._held.pop(box.id, None) is None:
             return
-        with suppress(JournalError, StaleWriterError):
+        with suppress(ForbiddenError, JournalError, StaleWriterError):
             self.write(box, Released())
 
     def observe(self, box: Box, facts: Facts = NO_FACTS, *, state: BoxState | None = None) -> bool:
@@ -490,14 +493,20 @@ class Journal:
         return self.observe_all([(box, Seen(state=state, facts=facts))]) == 1
 
     def observe_all(self, observations: Iterable[tuple[Box, Seen]]) -> int:
-        """Does :meth:`observe` for several boxes, in one transaction; returns how many were written."""
+        """Does :meth:`observe` for several boxes, in one transaction; returns how many were written.
+
+        A login that may only read the journal of a team writes nothing.
+        """
         seen_of = list(observations)
 
         def observe(writer: Writer) -> int:
             writer.load([box.id for box, _ in seen_of])
             return sum(self._observe(writer, box, seen) for box, seen in seen_of)
 
-        return self._database.change(observe) if seen_of else 0
+        try:
+            return self._database.change(observe) if seen_of else 0
+        except ForbiddenError:
+            return 0
 
     def label(self, run: str, labels: Mapping[str, str]) -> bool:
         """Appends what an engine says of the slots that it wants; this process need not hold the run.

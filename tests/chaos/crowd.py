@@ -15,6 +15,7 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease, new_id
 from gpucloud.journal.store import Journal
+from tests.journals import open_journal
 
 SHARED = "shared"
 DIES = 0.0002
@@ -25,7 +26,7 @@ def main() -> None:
     """Arguments: the journal's folder, this process's number, how many operations, a seed."""
     folder, number, operations, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
     chance = random.Random(f"{seed} {number}")  # noqa: S311
-    journal = Journal.open(folder / "journal.db", now)
+    journal = open_journal(folder, now)
     for turn in range(operations):
         _operation(journal, chance, f"p{number}-{turn}")
         if chance.random() < DIES:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,18 +22,21 @@ from gpucloud.boxes.teardown import take_down
 from gpucloud.errors import GpucloudError
 from gpucloud.inventory.reconcile import settle
 from gpucloud.inventory.sweep import look
+from gpucloud.journal.errors import PendingError
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.postgresql import server
 from gpucloud.journal.postgresql.schema import STEPS
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import verify
-from gpucloud.resources import State
+from gpucloud.resources import Machine, Request, State
 from gpucloud.runtime.context import Context
 from tests.bench import OWNER, Bench
 from tests.builders import Clock
+from tests.chaos.crowd import SHARED
+from tests.forked import ForkServer
 from tests.journal.test_store import a_box, clock
-from tests.journals import URL, psql
+from tests.journals import URL, psql, url_of
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, MemoryProvider
 from tests.wire import Wire
 
@@ -117,6 +126,37 @@ def test_what_a_silent_journal_leaves_behind_is_found_and_ended(
         assert not verify(context.journal).differences, n
 
 
+def test_a_launch_that_loses_the_journal_after_its_create_call_ends_the_machine_by_itself(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows where it asked for one, though it can read that nowhere."""
+    monkeypatch.setattr(server, "PATIENCE_S", 0.0)
+    bench = a_bench(tmp_path / "home", "aws")
+
+    class LosesIt(MemoryProvider):
+        def create(self, request: Request, /) -> Sequence[Machine]:
+            machines = super().create(request)
+            wire.on_exchange = lambda _: "cut"
+            return machines
+
+    bench.kind = LosesIt
+    spool = tmp_path / "pending-events.jsonl"
+
+    def journal() -> Journal:
+        url = url_of(bench.folder)
+        return Journal.connect(url, bench.clock, kind="real", lease_clock=bench.clock, spool=spool)
+
+    with pytest.raises(PendingError, match="is kept in") as caught:
+        launch(replace(bench.context(), journal=journal()), bench.terms(), bench.offers())
+    assert (caught.value.exit_code, spool.stat().st_mode & 0o777) == (8, 0o600)
+    assert (bench.billed(), len(bench.providers[0].cloud.ledger) > 0) == ([], True), bench.lines
+    wire.on_exchange = lambda _: None
+    told = [journal().history("b-1") for _ in range(2)]
+    assert told[0] == told[1], "it is told once"
+    assert "resolved" in [each.event.type for each in told[0]]
+    assert spool.read_bytes() == b""
+
+
 # --- many at once
 
 
@@ -145,3 +185,37 @@ def test_the_lock_of_a_box_orders_its_writers_and_without_it_they_are_not(lock: 
         each.join()
     numbers = [each.number for each in Journal.connect(url, clock, kind="real").history(box.id)]
     assert (numbers == list(range(1, 42))) is lock
+
+
+def test_a_crowd_that_is_stopped_and_killed_loses_nothing_and_doubles_nothing(
+    forks: ForkServer, url: str, tmp_path: Path
+) -> None:
+    """Whoever is stopped in the middle of something keeps nobody waiting, and finds its turn gone."""
+    chance = random.Random(4)  # noqa: S311
+    variables = {"HOME": str(tmp_path), URL: os.environ[URL]}
+    crowd = [
+        forks.start(
+            [str(tmp_path), str(number), "60", "seed"],
+            environment=variables,
+            folder=str(tmp_path),
+            main="tests.chaos.crowd:main",
+        )
+        for number in range(8)
+    ]
+    for round_ in range(30):
+        victim = chance.choice(crowd)
+        if victim.poll() is None:
+            victim.send_signal(signal.SIGSTOP)
+            time.sleep(0.1)
+            victim.send_signal(signal.SIGKILL if round_ in {10, 20} else signal.SIGCONT)
+    ended = [(process.communicate(timeout=200), process.wait()) for process in crowd]
+    assert all(said == ("", "") and code in {0, -9} for said, code in ended), ended
+    journal = Journal.connect(url, clock, kind="real")
+    assert not verify(journal).differences
+    assert len([box for box in journal.boxes(owner="u") if box.name == SHARED]) <= 1
+    events, _ = journal.since(most=100_000)
+    planned = [each.box for each in events if each.event.type == "planned"]
+    assert len(planned) > 20
+    assert sorted(planned) == [box.id for box in journal.boxes(owner="u", over=True)]
+    numbers = Counter((each.box, each.number) for each in events)
+    assert set(numbers.values()) == {1}

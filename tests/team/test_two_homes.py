@@ -82,3 +82,29 @@ def test_boxes_of_a_file_go_on_in_the_teams_journal(
     assert anna("sweep", "--dry-run", "--json", "--older-than", "0s").json["found"] == []
     assert anna("down", "x", "--yes").code == 0
     assert ben("journal", "verify").code == 0
+
+
+def test_who_may_not_end_a_box_in_the_journal_deletes_nothing_in_the_cloud(
+    people: list[Person], journal: str, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """An operator and a viewer are refused; an administrator ends the box of somebody else."""
+    anna, ben = people
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: operator, bob: operator, vera: viewer, adam: admin}")
+    applied = anna("journal", "users", "apply", str(users), "--json")
+    assert (applied.code, "grant viewer: vera" in applied.json["changes"]) == (0, True), applied.err
+
+    def login(name: str, **variables: str) -> dict[str, str]:
+        return {"GPUCLOUD_JOURNAL": journal.replace("gpucloud@", f"{name}@"), **variables}
+
+    assert anna(*LAUNCH, "x", **login("alice")).box["owner"] == "alice"
+    for name in ("bob", "vera"):
+        as_alice = login(name, GPUCLOUD_OWNER="alice")
+        assert [each["name"] for each in ben("list", "--json", "--live", **as_alice).json["boxes"]] == ["x"]
+        for line in (("down", "x"), ("extend", "x", "--ttl", "9h"), ("stop", "x")):
+            refused = ben(*line, "--yes", "--json", **as_alice)
+            assert (refused.code, refused.error["class"]) == (4, "auth"), refused.err
+    assert ben(*LAUNCH, "y", **login("vera")).error["class"] == "auth"
+    assert [each["kind"] for each in endpoint.client.status()["billing"]].count("instance") == 1
+    assert ben("down", "x", "--yes", **login("adam", GPUCLOUD_OWNER="alice")).code == 0
+    assert anna("list", "--json", **login("alice")).json["boxes"] == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
@@ -40,8 +41,8 @@ def needing_psycopg() -> Generator[None]:
         ) from error
 
 
-def open_journal(url: str, *, kind: str) -> Database:
-    """Opens the journal of a URL; ``kind`` is ``real`` or ``sandbox``.
+def open_journal(url: str, *, kind: str, spool: Path | None = None) -> Database:
+    """Opens the journal of a URL, as :meth:`gpucloud.journal.store.Journal.connect`.
 
     Raises:
         JournalError: the server cannot be reached, or refuses.
@@ -51,4 +52,4 @@ def open_journal(url: str, *, kind: str) -> Database:
         from gpucloud.journal.postgresql.address import read_address
         from gpucloud.journal.postgresql.database import Database
 
-    return Database.open(read_address(url), kind=kind)
+    return Database.open(read_address(url), kind=kind, spool=spool)

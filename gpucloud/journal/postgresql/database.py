@@ -8,20 +8,31 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.errors import JournalError, NameTakenError, RunLivesError
+from gpucloud.journal.errors import (
+    ForbiddenError,
+    JournalError,
+    NameTakenError,
+    PendingError,
+    RunLivesError,
+    UnreachableError,
+)
+from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, Made, Resolved
 from gpucloud.journal.postgresql.address import Address
-from gpucloud.journal.postgresql.copies import Rows
+from gpucloud.journal.postgresql.copies import Copies, Rows
 from gpucloud.journal.postgresql.schema import LOCK, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
+from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Change, Writer
+from gpucloud.journal.records import Intent
 from gpucloud.journal.sqlite.reading import Reader, Row
 
 T = TypeVar("T")
@@ -32,12 +43,13 @@ MOST_KEPT = 1000
 _PAUSE_S = 0.05
 _IDENTITY = """SELECT coalesce(
     (SELECT owner FROM identities WHERE login = session_user), session_user) AS owner"""
+_DONE = frozenset(each.type for each in (Made, Resolved, DeleteAsked, GoneOnce, Gone))
+"""The events that tell what a cloud has done; the others tell what was meant, or can be seen again."""
 _WRITTEN = frozenset({"written", "was_written"})
 _READ_ONLY = "this server takes no changes: name the primary server in GPUCLOUD_JOURNAL"
 _HINTS: Sequence[tuple[type[psycopg.Error], str]] = (
     (errors.ReadOnlySqlTransaction, _READ_ONLY),
     (errors.FeatureNotSupported, _READ_ONLY),  # "cannot set transaction read-write mode during recovery"
-    (errors.InsufficientPrivilege, "ask the owner of the journal for the role that may do this"),
     (errors.DiskFull, "free some disk space on the server"),
     (errors.LockNotAvailable, "another gpucloud holds it: try again"),
     (errors.QueryCanceled, "the server is busy: try again"),
@@ -50,28 +62,31 @@ class Database:
 
     Args:
         server: of the journal.
+        spool: keeps what a cloud has done while the server does not answer; without one, that is lost.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, spool: Spool | None = None) -> None:
         self._server = server
+        self._spool = spool
         self._lock = threading.RLock()
         self._kept: dict[str, Rows] = {}
         self.identity = ""
         """The owner id of this process's login: the login itself, unless it was given another one."""
 
     @classmethod
-    def open(cls, address: Address, *, kind: str) -> Database:
+    def open(cls, address: Address, *, kind: str, spool: Path | None = None) -> Database:
         """Opens a journal that is there, and of this version.
 
         Args:
             address: where it is.
             kind: of its boxes: ``real`` or ``sandbox``.
+            spool: the file of what could not be told before, which is told now.
 
         Raises:
             JournalError: the server cannot be reached, or refuses.
             UsageError: it has no tables, is of another version, or of another kind.
         """
-        database = cls(Server(address))
+        database = cls(Server(address), Spool(spool, str(address)) if spool else None)
         queries = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about", _IDENTITY)
         with database._explained():
             try:
@@ -85,6 +100,7 @@ class Database:
                 hint="use another schema for the other kind: ?schema=NAME in GPUCLOUD_JOURNAL",
             )
         database.identity = identity["owner"]
+        database._tell_what_is_kept()
         return database
 
     @contextmanager
@@ -95,7 +111,7 @@ class Database:
             JournalError: the server cannot be reached, or refuses.
         """
         with self._explained():
-            yield _Reader(self._server)
+            yield _Reader(self._server, self._kept)
 
     def change(self, body: Callable[[Writer], T]) -> T:
         """Makes a change on copies, and sends it; it is made again where somebody else was faster.
@@ -108,6 +124,7 @@ class Database:
         """
         until = time.monotonic() + TRIES_S
         with self._lock, self._explained():
+            self._tell_what_is_kept()
             while True:
                 with closing(Writer(self._server.ask, self._kept)) as writer:
                     try:
@@ -122,7 +139,7 @@ class Database:
                     else:
                         if change is None and writer.is_sure:
                             return done
-                        if change is not None and self._send(change):
+                        if change is not None and self._send_or_keep(change):
                             self._keep(change.after)
                             return done
                 self._kept.clear()
@@ -165,9 +182,36 @@ class Database:
 
     # --- inside
 
-    def _send(self, change: Change) -> bool:
+    def _send_or_keep(self, change: Change) -> bool:
+        """Has the server make a change; what a cloud has done is kept where the server does not answer.
+
+        Raises:
+            PendingError: it was kept.
+            UnreachableError: the server does not answer, and nothing is lost by that.
+        """
+        try:
+            return self._send(change.document)
+        except UnreachableError as error:
+            if self._spool is None or not any(each["type"] in _DONE for each in change.document["events"]):
+                raise
+            self._spool.add(change.document)
+            raise PendingError(
+                f"{error.message}; what the cloud has done is kept in {self._spool.file}",
+                hint="the next command on this machine tells the journal, once it can be reached",
+            ) from error
+
+    def _tell_what_is_kept(self) -> None:
+        if self._spool is not None:
+            self._spool.empty(self._tell)
+
+    def _tell(self, document: Mapping[str, Any]) -> None:
+        """Sends a change that was kept. What another process has settled meanwhile is settled."""
+        with suppress(ForbiddenError, NameTakenError, RunLivesError), self._explained():
+            self._send(document)
+
+    def _send(self, document: Mapping[str, Any]) -> bool:
         """Has the server make a change; whether it did, now or when it was sent before."""
-        query = ("SELECT append(:change) AS outcome", {"change": json.dumps(change.document)})
+        query = ("SELECT append(:change) AS outcome", {"change": json.dumps(document)})
         try:
             try:
                 [[row]] = self._server.ask([query], WRITE)
@@ -178,9 +222,9 @@ class Database:
         except errors.UniqueViolation as error:
             constraint = error.diag.constraint_name
             if constraint == "one_living_box_per_name":
-                raise NameTakenError(_new(change.document, "boxes", "name")) from error
+                raise NameTakenError(_new(document, "boxes", "name")) from error
             if constraint == "one_living_run_per_id":
-                raise RunLivesError(_new(change.document, "runs", "run_id")) from error
+                raise RunLivesError(_new(document, "runs", "run_id")) from error
             if constraint in {"boxes_pkey", "runs_pkey", "events_box_number_key"}:
                 return False
             raise
@@ -196,6 +240,11 @@ class Database:
         """Turns errors of the server into errors that say what to do."""
         try:
             yield
+        except errors.InsufficientPrivilege as error:
+            raise ForbiddenError(
+                f"the journal {self._server.address} refuses this login: {self._server.said(error)}",
+                hint="its owner gives roles: gpucloud journal users apply FILE",
+            ) from None
         except (psycopg.Error, sqlite3.Error) as error:
             said = self._server.said(error) if isinstance(error, psycopg.Error) else str(error)
             hint = next(
@@ -207,11 +256,25 @@ class Database:
 
 
 class _Reader(Reader):
-    """Reads what is committed."""
+    """Reads what is committed; ``kept`` are the copies of what this process wrote."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, kept: Mapping[str, Rows]) -> None:
         super().__init__(server.ask)
-        self._server = server
+        self._server, self._kept = server, kept
+
+    def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
+        """Create intents, oldest first; of a box of this process also while no server can be reached.
+
+        They tell where the machines are that must be ended then.
+        """
+        try:
+            return super().intents(box, unresolved=unresolved)
+        except JournalError:
+            if box is None or box not in self._kept:
+                raise
+            with closing(Copies()) as copies:
+                copies.put(box, self._kept[box])
+                return copies.writer.intents(box, unresolved=unresolved)
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""

@@ -11,7 +11,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.postgresql.database import refuse_version
-from gpucloud.journal.postgresql.schema import LOCK, STEPS, VERSION, VERSIONS
+from gpucloud.journal.postgresql.schema import LOCK, MAKE_GROUPS, STEPS, VERSION, VERSIONS
 from gpucloud.journal.postgresql.server import WRITE, Server
 
 _FOUND = """SELECT to_regnamespace(:schema) IS NOT NULL AS has_schema,
@@ -58,13 +58,25 @@ def migrate(address: Address, *, kind: str) -> tuple[int, int]:
 
 def statements(address: Address, before: int, kind: str, *, has_schema: bool = False) -> list[str]:
     """The statements that lead from a version to this one; they belong into one transaction."""
-    steps = [statement for step in STEPS[before:] for statement in step]
+    own = "SET LOCAL ROLE gc_owner"
+    steps = [statement.replace("{schema}", address.schema) for step in STEPS[before:] for statement in step]
     marks = [f"INSERT INTO schema_version (version) VALUES ({n + 1})" for n in range(before, VERSION)]  # noqa: S608  # nosec B608
     lock = f"SELECT pg_advisory_xact_lock({LOCK.replace('current_schema()', repr(address.schema))})"
     if before:
-        return [lock, *steps, *marks]
+        return [lock, own, *steps, *marks]
     schema = [] if has_schema else [f"CREATE SCHEMA {address.schema}"]
-    return [lock, *schema, VERSIONS, *steps, f"INSERT INTO about VALUES ('{kind}')", *marks]  # noqa: S608  # nosec B608
+    given = f"ALTER SCHEMA {address.schema} OWNER TO gc_owner"
+    return [
+        lock,
+        MAKE_GROUPS,
+        *schema,
+        given,
+        own,
+        VERSIONS,
+        *steps,
+        f"INSERT INTO about VALUES ('{kind}')",  # noqa: S608
+        *marks,
+    ]  # nosec B608
 
 
 def script(address: Address, kind: str) -> str:

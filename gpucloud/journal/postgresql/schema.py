@@ -212,12 +212,12 @@ BEGIN
         RETURN 'stale';
     END IF;
     UPDATE owners SET begun = begun + 1 WHERE change -> 'begins' ? owner AND owner = ANY (scopes);
+    {_upsert("boxes")}
+    {_upsert("runs")}
     PERFORM pg_advisory_xact_lock_shared({LOCK});
     INSERT INTO events (id, at, box, number, type, version, data)
         SELECT id, at, box, number, type, version, data
         FROM jsonb_populate_recordset(NULL::events, change -> 'events');
-    {_upsert("boxes")}
-    {_upsert("runs")}
     {"".join(map(_replace, PARTS))}
     RETURN 'written';
 END $$
@@ -229,7 +229,69 @@ The shared lock is held by whoever has numbered an event and not committed it ye
 every event up to the last number.
 """
 
-STEPS: Sequence[Sequence[str]] = ((*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND),)
+GROUPS = ("gc_viewer", "gc_operator", "gc_admin", "gc_owner")
+"""The roles of users, each with the rights of those before it, except the last: it owns the tables."""
+
+MAKE_GROUPS = f"""
+DO $$
+DECLARE missing text;
+BEGIN
+    FOREACH missing IN ARRAY ARRAY{list(GROUPS)} LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = missing) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', missing);
+        END IF;
+    END LOOP;
+    GRANT gc_viewer TO gc_operator;
+    GRANT gc_operator TO gc_admin;
+    EXECUTE format('GRANT gc_owner, gc_admin TO %I', session_user);
+END $$
+"""
+
+_MINE = """
+CREATE FUNCTION mine(whose text) RETURNS boolean LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT whose = session_user OR pg_has_role(session_user, 'gc_admin', 'member')
+        OR EXISTS (SELECT FROM identities WHERE login = session_user AND owner = whose);
+END
+"""
+_OF_MINE = """
+CREATE FUNCTION of_mine(what text) RETURNS boolean LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (SELECT FROM boxes WHERE id = what AND mine(owner))
+        OR EXISTS (SELECT FROM runs WHERE id = what AND mine(owner));
+END
+"""
+
+
+def _rows_of(table: str, condition: str, *rights: str) -> list[str]:
+    """Everybody with the right reads a table; rows are written where a condition holds."""
+    return [
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+        f"CREATE POLICY everybody_reads ON {table} FOR SELECT USING (true)",
+        f"CREATE POLICY own_rows ON {table} USING ({condition}) WITH CHECK ({condition})",
+        *(f"GRANT {right} ON {table} TO gc_operator" for right in rights),
+    ]
+
+
+_RIGHTS = [
+    "GRANT USAGE ON SCHEMA {schema} TO gc_viewer",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO gc_viewer",
+    *(right for table in HELD for right in _rows_of(table, "mine(owner)", "INSERT", "UPDATE")),
+    *(right for table in PARTS for right in _rows_of(table, "of_mine(box)", "INSERT", "DELETE")),
+    *_rows_of(
+        "events",
+        "actor = session_user AND of_mine(box)",
+        "INSERT (id, at, box, number, type, version, data)",
+    ),
+    *_rows_of("identities", "login = session_user", "INSERT (owner)"),
+    "GRANT INSERT, UPDATE ON owners TO gc_operator",
+]
+"""What each role may do. Nobody changes or deletes an event, and nobody writes in another's name."""
+
+STEPS: Sequence[Sequence[str]] = (
+    (*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND, _MINE, _OF_MINE, *_RIGHTS),
+)
 """The statements that lead to each version from the previous one."""
 VERSION = len(STEPS)
 VERSIONS = """CREATE TABLE schema_version (

@@ -21,7 +21,7 @@ from psycopg import Connection, OperationalError
 from psycopg.abc import RV, PQGen
 from psycopg.rows import DictRow, dict_row
 
-from gpucloud.journal.errors import JournalError
+from gpucloud.journal.errors import UnreachableError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.sqlite.reading import Query
 from gpucloud.redaction import redact
@@ -85,7 +85,7 @@ class Server:
         What is written must be so that it can be sent twice.
 
         Raises:
-            JournalError: the server cannot be reached, or does not answer.
+            UnreachableError: the server cannot be reached, or does not answer.
             psycopg.Error: what the server said to a query.
         """
         with self._lock:
@@ -99,6 +99,7 @@ class Server:
                         raise  # the server said no
                     self.close()
                     if time.monotonic() >= until:
+                        self._worked = False  # what must be ended now cannot wait a minute for each question
                         raise self.unreachable(error) from None
                 time.sleep(next(pauses, _PAUSES_S[-1]))
 
@@ -116,9 +117,9 @@ class Server:
         with self._lock:
             _close_all(self._open)
 
-    def unreachable(self, error: psycopg.Error) -> JournalError:
+    def unreachable(self, error: psycopg.Error) -> UnreachableError:
         """An error of the connection, in words."""
-        return JournalError(
+        return UnreachableError(
             f"the journal {self.address} cannot be reached: {self.said(error)}",
             hint="check the network and the server; nothing is bought without the journal",
         )
@@ -152,7 +153,7 @@ class Server:
             with connection.pipeline():
                 connection.execute(f"BEGIN {mode}".encode())
                 cursors = [
-                    connection.execute(_NAME.sub(r"%(\1)s", query).encode(), values)
+                    connection.execute(_NAME.sub(r"%(\1)s", query).encode(), values or None)
                     for query, values in (settings, *queries)
                 ]
                 connection.execute("COMMIT")

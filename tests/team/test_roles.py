@@ -1,0 +1,138 @@
+"""What each role may do in a team's journal: the database itself refuses the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from gpucloud.errors import UsageError
+from gpucloud.journal.errors import ForbiddenError
+from gpucloud.journal.events import Extended, StateChanged
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.lifecycle import BoxState, Claim
+from gpucloud.journal.postgresql.address import read_address
+from gpucloud.journal.postgresql.migration import migrate
+from gpucloud.journal.postgresql.users import apply_users, changes, read_users
+from gpucloud.journal.records import Box
+from gpucloud.journal.store import Journal
+from tests.journal.test_store import a_lease, clock
+from tests.journals import OWNER, psql
+
+USERS = {"vera": "viewer", "alice": "operator", "bob": "operator", "adam": "admin"}
+
+
+@pytest.fixture
+def url(url: str) -> str:
+    """A journal with a user of each role."""
+    apply_users(read_address(url), USERS)
+    return url
+
+
+def journal_of(url: str, login: str) -> Journal:
+    return Journal.connect(url.replace(f"{OWNER}@", f"{login}@"), clock, kind="real")
+
+
+def plan(journal: Journal, owner: str, name: str = "x") -> Box:
+    return journal.plan_box(
+        id=f"b-{owner}-{name}",
+        name=name,
+        owner=owner,
+        run_id=None,
+        op="op",
+        expires_at=None,
+        facts=Facts(),
+        lease=a_lease(),
+    )
+
+
+ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
+    "look": lambda journal, _: journal.boxes(owner=None)[0],
+    "plan its own": lambda journal, _: plan(journal, str(journal.identity), "new"),
+    "plan in another's name": lambda journal, _: plan(journal, "carol"),
+    "extend": lambda journal, box: journal.write(box, Extended(expires_at=None)),
+    "take": lambda journal, box: journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.FREE),
+    "observe": lambda journal, box: journal.observe(box, Facts(replaced="x")),
+    "end": lambda journal, box: journal.write(box, StateChanged(state=BoxState.FAILED)),
+}
+MAY = {
+    "vera": {"look"},
+    "bob": {"look", "plan its own"},
+    "alice": {"look", "plan its own", "extend", "take", "observe", "end"},
+    "adam": set(ACTIONS),
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("login", MAY)
+def test_a_login_does_with_the_box_of_alice_what_its_role_allows(login: str, action: str, url: str) -> None:
+    box = plan(journal_of(url, "alice"), "alice")
+    journal = journal_of(url, login)
+    before = psql(url, "SELECT count(*) FROM events")
+    if action in MAY[login]:
+        assert ACTIONS[action](journal, box) is not False
+        if action != "look":
+            [(actor,)] = psql(url, "SELECT actor FROM events ORDER BY seq DESC LIMIT 1")
+            assert actor == login
+    else:
+        if action == "observe":  # a look at a cloud needs no right to write it down
+            assert ACTIONS[action](journal, box) is False
+        else:
+            with pytest.raises(ForbiddenError, match=r"permission denied|row-level security") as caught:
+                ACTIONS[action](journal, box)
+            assert "users apply" in str(caught.value.hint)
+        assert psql(url, "SELECT count(*) FROM events") == before
+
+
+FORGED = {
+    "an event in another's name": "INSERT INTO events (id, at, box, number, type, version, data, actor)"
+    " VALUES ('e', '', 'b-alice-x', 2, 'seen', 2, '{}', 'vera')",
+    "a changed event": "UPDATE events SET data = '{}'",
+    "a deleted event": "DELETE FROM events",
+    "no events at all": "TRUNCATE events",
+    "another's identity": "INSERT INTO identities (login, owner) VALUES ('vera', 'x')",
+    "another version": "INSERT INTO schema_version (version) VALUES (9)",
+    "another schema": "ALTER TABLE boxes ADD COLUMN x text",
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+@pytest.mark.parametrize("login", USERS)
+def test_nobody_forges_the_past(login: str, forged: str, url: str) -> None:
+    plan(journal_of(url, "alice"), "alice")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        psql(url, FORGED[forged], user=login)
+
+
+@pytest.mark.parametrize("login", ["vera", "bob"])
+def test_a_box_of_another_is_not_changed_behind_the_program_either(login: str, url: str) -> None:
+    """PostgreSQL itself says nothing: it changes no row."""
+    plan(journal_of(url, "alice"), "alice")
+    try:
+        assert psql(url, "UPDATE boxes SET state = 'failed'", user=login) == [0]
+    except psycopg.errors.InsufficientPrivilege:
+        assert login == "vera"
+    assert psql(url, "SELECT state FROM boxes") == [("planned",)]
+
+
+def test_an_ordinary_login_does_not_migrate(url: str) -> None:
+    other = replace(read_address(url.replace(f"{OWNER}@", "adam@")), schema="not_theirs")
+    with pytest.raises(UsageError, match="was not changed") as caught:
+        migrate(other, kind="real")
+    assert "owner" in str(caught.value.hint)
+
+
+def test_the_file_of_users_is_what_counts(url: str) -> None:
+    address = read_address(url)
+    assert apply_users(address, USERS) == []
+    assert apply_users(address, {**USERS, "bob": "viewer"}) == ["grant viewer: bob", "revoke operator: bob"]
+    assert changes({}, [("bob", "viewer")]) == [("revoke", "viewer", "bob")]
+    apply_users(address, USERS)
+    bad: object
+    for bad in (None, {"bob": "king"}, {"b b": "viewer"}, []):
+        with pytest.raises(UsageError):
+            read_users(bad)
+    with pytest.raises(UsageError, match="not changed"):
+        apply_users(read_address(url.replace(f"{OWNER}@", "alice@")), {"alice": "admin"})

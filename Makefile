@@ -121,7 +121,7 @@ docs: setup  ## write the generated parts of docs/
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
-	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --extra otel --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.errors import JournalError, NameTakenError
 from gpucloud.journal.events import Made, Making, Seen, StateChanged
 from gpucloud.journal.facts import Facts
-from gpucloud.journal.lifecycle import BoxState, Claim
+from gpucloud.journal.lifecycle import BoxState, Claim, claim_on
 from gpucloud.journal.postgresql import server
 from gpucloud.journal.postgresql.address import protected, read_address
 from gpucloud.journal.postgresql.migration import migrate
@@ -138,6 +139,17 @@ def restart(own: Postgres, *marks: str) -> None:
     for mark in marks:
         (own.folder / "data" / mark).touch(mode=0o666)
     own.start()
+
+
+def test_leases_age_by_the_clock_of_the_server_however_wrong_those_of_the_machines_are(url: str) -> None:
+    year = timedelta(days=365)
+    slow, fast = (
+        Journal.connect(url, lambda wrong=wrong: clock() + wrong, kind="real")  # type: ignore[misc]
+        for wrong in (-year, year)
+    )
+    assert abs(fast.now() - slow.now()) < timedelta(minutes=1)
+    lease = a_lease(beat=slow.now())
+    assert claim_on(lease, here=a_lease(boot="other", beat=fast.now()), alive=[]) is Claim.HELD
 
 
 # --- what is refused before anything is spent

@@ -74,9 +74,9 @@ def statements(address: Address, before: int, kind: str, *, has_schema: bool = F
         own,
         VERSIONS,
         *steps,
-        f"INSERT INTO about VALUES ('{kind}')",  # noqa: S608
+        f"INSERT INTO about VALUES ('{kind}')",  # noqa: S608  # nosec B608
         *marks,
-    ]  # nosec B608
+    ]
 
 
 def script(address: Address, kind: str) -> str:

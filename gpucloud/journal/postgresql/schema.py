@@ -245,7 +245,7 @@ BEGIN
     GRANT gc_operator TO gc_admin;
     EXECUTE format('GRANT gc_owner, gc_admin TO %I', session_user);
 END $$
-"""
+"""  # nosec B608
 
 _MINE = """
 CREATE FUNCTION mine(whose text) RETURNS boolean LANGUAGE sql STABLE

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -189,6 +190,8 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Exception:
+            traceback.print_exc()  # as the interpreter does
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

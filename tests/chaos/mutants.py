@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "a living name is taken",
         "gpucloud/journal/sqlite/schema.py",
-        ") STRICT;\nCREATE UNIQUE INDEX",
-        ") STRICT;\nCREATE INDEX",
+        ") STRICT;\nCREATE UNIQUE INDEX one_living_box_per_name",
+        ") STRICT;\nCREATE INDEX one_living_box_per_name",
     ),
     Mutant(
         "a run id is used once",
@@ -281,8 +281,8 @@ MUTANTS = (
     Mutant(
         "a box under way is left alone",
         "gpucloud/inventory/reconcile.py",
-        "        if context.may_take(box.lease)\n",
-        "        if True\n",
+        "        and context.may_take(box.lease)\n",
+        "",
     ),
     Mutant(
         "a later process of the same number is another",
@@ -321,8 +321,8 @@ MUTANTS = (
     Mutant(
         "what is out of date is not written down",
         "gpucloud/journal/store.py",
-        "            if beyond:\n",
-        "            if False:\n",
+        "        if now.state in OVER or (seen.state is not None and not may_become(now.state, seen.state)):\n",
+        "        if False:\n",
         LEASES,
     ),
     Mutant(
@@ -434,8 +434,8 @@ MUTANTS = (
     Mutant(
         "who works on a box keeps it",
         "gpucloud/inventory/sweep.py",
-        "    if not free:\n        return None\n",
-        "",
+        "    if not free or box.is_in_use:\n",
+        "    if box.is_in_use:\n",
         SWEEP,
     ),
     Mutant(

@@ -26,7 +26,8 @@ LEAST = timedelta(seconds=5)
 def dashboard(
     app: App,
     port: Annotated[
-        int, typer.Option("--port", help="Port at 127.0.0.1; 0 for any free one.", min=0, max=65535)
+        int,
+        typer.Option("--port", help="Port at 127.0.0.1; 0 for any free one.", min=0, max=65535, metavar="N"),
     ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not start a browser.")] = False,
     live: Annotated[

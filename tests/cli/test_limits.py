@@ -13,7 +13,7 @@ ADDRESSES = [f"203.0.113.{number}/32" for number in range(1, 101)]
 PORTS = [str(port) for port in range(8000, 8020)]
 TAGS = [word for number in range(15) for word in ("--tag", f"k{number}=v")]
 
-LONG, OTHER = (f"echo {b64encode(random.Random(seed).randbytes(3500)).decode()}" for seed in (1, 2))  # noqa: S311
+LONG, OTHER = (f"echo {b64encode(random.Random(seed).randbytes(2600)).decode()}" for seed in (1, 2))  # noqa: S311
 """Commands that hardly compress: user-data has place for one of them, not for both."""
 
 

@@ -30,7 +30,8 @@ def test_the_life_of_a_volume_under_the_least_privileges(cli: Shell, cloud: str)
     apply(cli, cloud, policy(cli, cloud))
     made = create(cli, cloud, "--keep", "2d")
     assert (made["state"], made["size_gib"], made["keep_s"]) == ("ready", 100, 172800)
-    assert volumes(cli) == [{**made, "cost_so_far": volumes(cli)[0]["cost_so_far"]}]
+    found = volumes(cli)
+    assert found == [{**made, "cost_so_far": found[0]["cost_so_far"]}]
     assert [each["kind"] for each in cli.sandbox.status()["billing"]] == ["disk"]
     assert cli.boxes() == []
     ended = cli("down", "--all", "--yes")

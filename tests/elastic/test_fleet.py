@@ -253,7 +253,7 @@ def test_when_the_controller_is_dead_every_box_ends_with_its_lease(
         clouds.clock(advance_s=0.5 * LEASE.total_seconds())
         by_a_wrong_clock = fleet.reconcile({**asked, "lab-aws-2": datetime.now(UTC)})
         assert (by_a_wrong_clock.actions, len(billed(another_sandbox))) == ((), 3)
-        assert "1800 s behind that of" in str(by_a_wrong_clock.troubles[0])
+        assert " s behind that of " in str(by_a_wrong_clock.troubles[0])
         clouds.clock(advance_s=0.6 * LEASE.total_seconds())
         until(lambda: sorted(billed(another_sandbox)) == ["alibaba", "azure"])
         clouds.clock(advance_s=2 * LEASE.total_seconds())

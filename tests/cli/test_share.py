@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -64,7 +66,12 @@ def test_a_colleague_enters_once_the_box_was_shared_and_no_longer_once_that_was_
     keys = ("exec", "work", "--", "cat", ".ssh/authorized_keys")
     once = work(*keys).out
     assert once == f"{bob.with_suffix('.pub').read_text()}"
+    with TemporaryDirectory(prefix="run-") as runtime:  # without the connection that is open
+        elsewhere = replace(work, runtime=Path(runtime))
+        work.sandbox.address("198.51.100.99")
+        assert elsewhere("exec", "work", "--", "true").code == 0
     again = work(*share)
+    assert set(again.json["allow_from"]) == {"198.51.100.99/32", "192.0.2.9/32"}, "a guest's address stays"
     assert (again.code, again.json["changed"], work(*keys).out) == (0, False, once)
     gone = work(*share, "--remove", "--allow-from", "192.0.2.9/32")
     assert (gone.code, gone.json["changed"], work(*keys).out) == (0, True, ""), gone.err

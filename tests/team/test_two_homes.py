@@ -143,6 +143,12 @@ def test_a_box_that_one_launched_is_entered_extended_and_ended_by_another(
     assert shared.code == 0, shared.err
     assert shared.json["command"] == "GPUCLOUD_OWNER=alice gpucloud ssh x"
     other = key_of(tmp_path / "anna")
+    home_address = endpoint.client.address()
+    endpoint.client.address("198.51.100.99")
+    outside = ben("exec", "x", "--json", "--", "true", **adam, **of_alice)
+    assert "does not accept your address 198.51.100.99" in outside.error["message"]
+    assert "--allow-from 198.51.100.99/32" in outside.error["hint"]
+    endpoint.client.address(home_address)
     unknown = ben(
         "exec", "x", "--json", "--", "true", **{**adam, **of_alice, "GPUCLOUD_IDENTITY": str(other)}
     )

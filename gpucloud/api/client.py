@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Ran,
         Recovered,
         Searched,
+        Shared,
         SshHosts,
         Swept,
         Tending,
@@ -961,6 +962,42 @@ class Client:
         with self._session.operation() as context:
             settle_first(context)
             return self._read(extend(context, self._find(name), ttl, add=add, confirm=confirm))
+
+    def share(self, name: str, key: str, *, allow_from: Sequence[str] = (), remove: bool = False) -> Shared:
+        """Lets a colleague in on a box with their own key; repeated, it changes nothing.
+
+        Args:
+            name: the name or id of the box.
+            key: the content of the colleague's public key file: one line.
+            allow_from: addresses that the box accepts from now on, besides the present ones.
+            remove: takes the key and these addresses away, instead. Connections that are open stay open.
+
+        Raises:
+            UsageError: it is not one public key; an address is none; or the box cannot be reached from here.
+            ConnectionFailedError: a node cannot be reached; repeat the call.
+            CloudError: the addresses could not be changed.
+        """
+        from gpucloud.api.results import Shared
+        from gpucloud.inventory.share import share
+        from gpucloud.spec.fields import cidrs
+        from gpucloud.ssh.keys import read_shared_key
+
+        try:
+            guests = cidrs(tuple(allow_from))
+        except ValueError as error:
+            raise UsageError(f"--allow-from: {error}") from error
+        shared_key = read_shared_key(key)
+        with self._session.operation() as context:
+            done = share(context, self._find(name), shared_key, guests=guests, remove=remove)
+        return Shared(
+            box=self._read(done.box),
+            fingerprint=shared_key.fingerprint,
+            changed=done.changed,
+            nodes=tuple(done.nodes),
+            host_keys=tuple(done.box.host_keys[node.node] for node in done.nodes),
+            allow_from=done.box.allow_from,
+            in_team=self._session.team_journal is not None,
+        )
 
     def stop(
         self, name: str, *, keep: timedelta | None = None, confirm: Callable[[Stop], bool] | None = None

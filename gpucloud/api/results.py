@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.planning.plan import Plan
     from gpucloud.resources import Ref, Resource, UnreadableRegion
     from gpucloud.runs.tend import Tended
+    from gpucloud.ssh.client import Target
     from gpucloud.ssh.hosts import Host
 
 
@@ -147,6 +148,29 @@ class Swept:
     troubles: Sequence[GpucloudError]
     searched: Searched
     living: tuple[Box, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A box and who was let in, or no longer.
+
+    Attributes:
+        box: as it is now.
+        fingerprint: of the key, as ``ssh-keygen -l`` shows it.
+        changed: false if all was so before.
+        nodes: how each node is reached that has the key now, or has it no longer.
+        host_keys: the public host key of each of them.
+        allow_from: the addresses that the box accepts.
+        in_team: whether the journal is that of a team, in which others see the box.
+    """
+
+    box: Box
+    fingerprint: str
+    changed: bool
+    nodes: tuple[Target, ...]
+    host_keys: tuple[str, ...]
+    allow_from: tuple[str, ...]
+    in_team: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from gpucloud.errors import BoxLostError, GpucloudError
 from gpucloud.journal import facts
 from gpucloud.journal.events import StateChanged, ready_note
 from gpucloud.journal.facts import Data, Facts, Measured
-from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.timeouts import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S
 from gpucloud.planning.user_data import USER, whole_gpus
@@ -34,7 +34,7 @@ from gpucloud.ssh.boot import (
 )
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run, wait_until_reachable
 from gpucloud.ssh.environment import FABRIC
-from gpucloud.ssh.keys import keep_ready
+from gpucloud.ssh.keys import host_alias, keep_ready, pin_shared
 
 if TYPE_CHECKING:
     from gpucloud.boxes.gpu_test import Measured as GpuTest
@@ -62,7 +62,13 @@ class UnfitError(NotReadyError):
 
 
 def targets(box: Box, keys: Path, proxy_command: str | None) -> list[Target]:
-    """How to reach each node of a box that has addresses."""
+    """How to reach each node of a box that has addresses.
+
+    Of a box that was launched elsewhere, the host keys in the journal are pinned, once it was shared.
+    """
+    for number, key in enumerate(box.host_keys):
+        if key and box.state not in OVER:
+            pin_shared(keys, host_alias(box.id, number), key)
     return [
         Target(
             box_id=box.id,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from gpucloud.clouds.audit import about
 from gpucloud.errors import UsageError
-from gpucloud.journal.facts import Facts
+from gpucloud.journal.facts import NO_FACTS, Facts
 from gpucloud.journal.records import Box
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, wait_until_reachable
+from gpucloud.ssh.keys import has_own_key, key_folder
 
 RULE_TIMEOUT_S = 30.0
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def reach(context: Context, box: Box, target: Target) -> None:
@@ -21,7 +25,7 @@ def reach(context: Context, box: Box, target: Target) -> None:
 
     Raises:
         ConnectionFailedError: the box could not be reached, and a changed address is not the cause.
-        UsageError: our address is not among those of ``allow_from``.
+        UsageError: our address is not among those of ``allow_from``, or of a box that was launched elsewhere.
         CloudError: the rule could not be changed.
     """
     try:
@@ -40,17 +44,57 @@ def admit_us(context: Context, box: Box) -> bool:
         return False
     own = ipaddress.ip_network(address)
     allowed = [ipaddress.ip_network(cidr) for cidr in box.allow_from]
-    if any(each.version == own.version and own.subnet_of(each) for each in allowed):  # type: ignore[arg-type]
+    if any(_is_in(own, each) for each in allowed):
         return False
     if box.wanted.names_callers:
         raise UsageError(
             f"{box.name!r} does not accept your address {address}; it accepts {', '.join(map(str, allowed))}",
             hint="allow_from set these addresses, so gpucloud does not change them: connect from one of them",
         )
+    if context.state is not None and not has_own_key(key_folder(context.state, box.id)):
+        raise UsageError(
+            f"{box.name!r} does not accept your address {address}",
+            hint=f"ask its owner: gpucloud share {box.name} --key KEY.pub --allow-from {own}",
+        )
     context.notice("network", f"your address is now {address}: allowing it")
+    _admit(context, box, _without_parts((str(own), *box.guests)))
+    return True
+
+
+def with_guests(context: Context, box: Box, guests: Sequence[str], *, remove: bool = False) -> bool:
+    """Opens a box to these addresses, too, or closes it to them; False if it is so already.
+
+    Raises:
+        CloudError: the rule could not be changed.
+    """
+    kept = [each for each in box.guests if each not in guests]
+    news = Facts(guests=tuple(kept if remove else [*kept, *guests]))
+    allowed = [each for each in box.allow_from if not remove or each not in guests]
+    wanted = _without_parts(allowed if remove else [*allowed, *guests])
+    if set(wanted) != set(box.allow_from):
+        _admit(context, box, wanted, news)
+        return True
+    context.journal.observe(box, news)
+    return False
+
+
+def _admit(context: Context, box: Box, cidrs: tuple[str, ...], news: Facts = NO_FACTS) -> None:
+    """Makes these addresses the only ones that a box accepts."""
+    cloud = context.clouds.usable(box.cloud)
     for resource in context.journal.resources(box.id):
         if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:
             with about(box=box.id):
-                context.tasks.run(partial(cloud.admit, resource.ref, (str(own),), box.ports))
-    context.journal.observe(box, Facts(allow_from=(str(own),)))
-    return True
+                context.tasks.run(partial(cloud.admit, resource.ref, cidrs, box.ports))
+    context.journal.observe(box, replace(news, allow_from=cidrs))
+
+
+def _without_parts(cidrs: Iterable[str]) -> tuple[str, ...]:
+    """The networks, without those that are part of another: Azure refuses a rule with both."""
+    networks = [ipaddress.ip_network(each) for each in dict.fromkeys(cidrs)]
+    return tuple(
+        str(one) for one in networks if not any(one is not other and _is_in(one, other) for other in networks)
+    )
+
+
+def _is_in(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]

@@ -61,6 +61,7 @@ COMMANDS: dict[str, Entry] = {
     "ssh": Entry("gpucloud.cli.ssh:ssh", "Open a shell on a box.", BOXES, passes_on=True),
     "ssh-config": Entry("gpucloud.cli.ssh_config:ssh_config", "Let ssh, scp, rsync and editors in.", BOXES),
     "hosts": Entry("gpucloud.cli.hosts:hosts", "Print a box's nodes for mpirun, Ansible and others.", BOXES),
+    "share": Entry("gpucloud.cli.share:share", "Let a colleague in on a box.", BOXES),
     "forward": Entry("gpucloud.cli.forward:forward", "Make ports of a box reachable here.", BOXES),
     "exec": Entry("gpucloud.cli.exec:exec_command", "Run a command on a box.", BOXES, relays=True),
     "sync": Entry("gpucloud.cli.sync:sync", "Copy files to or from a box.", BOXES),

@@ -53,6 +53,35 @@ class ExtendDocument(TypedDict):
     box: BoxDocument
 
 
+class ShareNodeDocument(TypedDict):
+    """A node, as somebody with another ssh client reaches it."""
+
+    node: int
+    address: str
+    port: int
+    user: str
+    host_key: str
+
+
+class ShareDocument(TypedDict):
+    """The box, and who was let in, or no longer.
+
+    Attributes:
+        fingerprint: of the key.
+        changed: ``false`` if all was so before.
+        nodes: those that have the key now, or have it no longer.
+        allow_from: the addresses that the box accepts.
+        command: what a colleague with the same journal enters; ``null`` if the journal is a file.
+    """
+
+    box: BoxDocument
+    fingerprint: str
+    changed: bool
+    nodes: list[ShareNodeDocument]
+    allow_from: list[str]
+    command: str | None
+
+
 class DashboardDocument(TypedDict):
     """The page.
 
@@ -1065,6 +1094,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "runs-show": RunsShowDocument,
     "sandbox": SandboxDocument,
     "setup": SetupDocument,
+    "share": ShareDocument,
     "show": ShowDocument,
     "slurm-init": SlurmInitDocument,
     "slurm-nodes": SlurmNodesDocument,

@@ -34,6 +34,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "ray": ("ray init", "ray init lab.yaml --head 10.0.0.5"),
     "ray init": ("ray init", "ray init lab.yaml --head 10.0.0.5"),
     "hosts": ("hosts trainer", "hosts trainer --format ansible"),
+    "share": ("share trainer --key bob.pub", "share trainer --key bob.pub --allow-from 203.0.113.7/32"),
     "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
     "setup": ("setup trainer", "setup trainer --json"),
     "exec": ("exec trainer -- nvidia-smi", "exec trainer --detach -- python train.py"),

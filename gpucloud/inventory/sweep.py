@@ -101,6 +101,9 @@ def judge(
         for resource in resources:
             if not is_of(owner, resource):
                 reason: Reason | None = Reason.OTHER_OWNER
+                if box is not None and is_of(box.owner, resource):  # a team's journal
+                    wanted = _of_known(resource, box, now, free=may_take(box.lease)) is None
+                    reason = None if wanted else Reason.OTHER_OWNER
             elif kept:  # until its deadline, also by a journal that is elsewhere
                 reason = None
             elif box is None:

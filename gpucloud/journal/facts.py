@@ -259,7 +259,9 @@ class Facts:
     ``checkpoints`` is the number under which the box of a run writes its checkpoints. ``replaces`` is the id
     of the box in whose place it was launched, because that one's hardware was faulty; ``successors`` are
     those that were launched in its own place, whether or not they became ready. ``traffic`` is what the
-    checkpoint that it restores costs on its way, in words.
+    checkpoint that it restores costs on its way, in words. ``host_keys`` are its nodes' public
+    host keys, empty where not known, for those with whom it was shared. ``guests`` are addresses of theirs
+    that it accepts; ``allow_from`` has them, too.
     """
 
     place: Place | None = None
@@ -288,6 +290,8 @@ class Facts:
     replaces: str | None = None
     successors: tuple[str, ...] | None = None
     traffic: str | None = None
+    host_keys: tuple[str, ...] | None = None
+    guests: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -469,6 +473,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "volume": _read_volume,
     "snapshot": _read_snapshot,
     "successors": tuple,
+    "host_keys": tuple,
+    "guests": tuple,
 }
 
 

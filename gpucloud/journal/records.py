@@ -81,6 +81,8 @@ class Box:
     replaces: str | None = None
     successors: tuple[str, ...] = ()
     traffic: str | None = None
+    host_keys: tuple[str, ...] = ()
+    guests: tuple[str, ...] = ()
 
     @property
     def cloud(self) -> str:

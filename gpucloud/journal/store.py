@@ -508,6 +508,14 @@ class Journal:
         except ForbiddenError:
             return 0
 
+    def tell(self, box: Box, facts: Facts) -> None:
+        """Appends what somebody did with a box that this process need not hold.
+
+        Raises:
+            ForbiddenError: this login may not write about the box.
+        """
+        self._database.change(lambda writer: self._write(writer, writer.box(box.id), Seen(facts=facts)))
+
     def label(self, run: str, labels: Mapping[str, str]) -> bool:
         """Appends what an engine says of the slots that it wants; this process need not hold the run.
 

@@ -98,6 +98,14 @@ class Disk:
         """A user's home folder."""
         return self.root / "home" / user
 
+    def authorized_keys(self, user: str) -> list[asyncssh.SSHKey]:
+        """The keys that were added to a user since the first boot."""
+        file = self.home(user) / ".ssh/authorized_keys"
+        try:
+            return list(asyncssh.read_public_key_list(file))
+        except (OSError, asyncssh.KeyImportError):
+            return []
+
     def host_key(self) -> asyncssh.SSHKey:
         """The key of the box's ssh server, made if missing."""
         file = self.paths.path(HOST_KEY)

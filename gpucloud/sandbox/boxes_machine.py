@@ -283,7 +283,7 @@ class Box:
 
     def may_log_in(self, user: str, key: asyncssh.SSHKey) -> bool:
         """Whether this user has this public key."""
-        return key in self._keys.get(user, ())
+        return key in self._keys.get(user, ()) or key in self._disk.authorized_keys(user)
 
     def shell(self, command: str | None) -> Sequence[str]:
         """The argument list for a command line, or for an interactive shell."""

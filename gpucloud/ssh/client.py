@@ -25,7 +25,7 @@ from typing import IO
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh.bounded import Finished, TooMuchError, talk
 from gpucloud.ssh.environment import LOAD
-from gpucloud.ssh.keys import delete_keys, find_program, host_alias, known_hosts
+from gpucloud.ssh.keys import OWN_KEY, delete_keys, find_program, has_own_key, host_alias, known_hosts
 
 CONNECT_TIMEOUT_S = 10
 PERSIST_S = 60
@@ -39,6 +39,9 @@ MOST_BYTES = 1 << 20
 LONGEST_LINE = 65536
 MOST_WORDS = 65536
 """The most bytes to keep of ssh's own messages."""
+
+IDENTITY = "GPUCLOUD_IDENTITY"
+"""The variable that names the user's own key: a private key, or the ``.pub`` file of an agent's."""
 
 SSH_FAILED = 255
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -96,8 +99,13 @@ class Target:
 
     @property
     def key_file(self) -> Path:
-        """The private key of the box."""
-        return self.keys / "id_ed25519"
+        """The private key of the box; of one that was launched elsewhere, the user's own."""
+        return self.keys / OWN_KEY if has_own_key(self.keys) else identity()
+
+
+def identity() -> Path:
+    """The user's own key, for the boxes that others have shared."""
+    return Path(os.environ.get(IDENTITY) or "~/.ssh/id_ed25519").expanduser().absolute()
 
 
 # --- connecting
@@ -321,7 +329,7 @@ def settings(target: Target, timeout_s: int = CONNECT_TIMEOUT_S) -> dict[str, st
         "CheckHostIP": "no",
         "IdentitiesOnly": "yes",
         "IdentityFile": _quoted(target.key_file),
-        "IdentityAgent": "none",
+        "IdentityAgent": "none" if has_own_key(target.keys) else "SSH_AUTH_SOCK",
         "PreferredAuthentications": "publickey",
         "BatchMode": "yes",
         "ForwardAgent": "no",
@@ -454,7 +462,7 @@ _HINTS: Mapping[Failure, str] = {
     Failure.UNREACHABLE: "it may be gone, or not accept your present address: gpucloud list --live",
     Failure.REFUSED: "it may still be booting: gpucloud logs NAME --boot",
     Failure.HOST_KEY: "the machine at this address is not the box that was launched; nothing was sent to it",
-    Failure.AUTH: "the box does not accept this journal's key; was it launched from another machine?",
+    Failure.AUTH: "the box does not accept the key that it was launched with",
     Failure.BROKEN: "try again; gpucloud list shows whether the box is still there",
 }
 
@@ -475,8 +483,18 @@ def explained(target: Target, said: str) -> ConnectionFailedError:
     return ConnectionFailedError(
         f"cannot reach {target.user}@{target.host} ({target.alias}): {words}",
         failure=failure,
-        hint=_HINTS[failure],
+        hint=_ask_for_access(target, failure) or _HINTS[failure],
     )
+
+
+def _ask_for_access(target: Target, failure: Failure) -> str | None:
+    """What to do about a box that was launched elsewhere and does not let this user in."""
+    unknown = failure is Failure.HOST_KEY and not known_hosts(target.keys, target.alias).exists()
+    if has_own_key(target.keys) or not (unknown or failure is Failure.AUTH):
+        return None
+    key = str(identity()).removesuffix(".pub")
+    ask = f"it was launched elsewhere; ask its owner: gpucloud share {target.box_id} --key {key}.pub"
+    return f"{ask} ({IDENTITY} names another key; one with a passphrase must be in ssh-agent)"
 
 
 def _is_address(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 A box's folder (0700) holds ``id_ed25519`` and one ``known_hosts`` file per node; until the first connection
 has replaced it also ``host_ed25519``, the one-time host key in the user-data. ``ready.json`` is the state of
-the box when it became ready, which an older copy of the journal lacks.
+the box when it became ready, which an older copy of the journal lacks. The folder of a box that was launched
+elsewhere has the ``known_hosts`` files alone, from the journal (:func:`pin_shared`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import BOX_ID
 
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
+_SHARED_KEY = re.compile(
+    r"((?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521)|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
+    r" [A-Za-z0-9+/]+={0,2})(?: [\x20-\x7e]{0,256})?"
+)
 _ANY_PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?=\s|$)")
 _PACKAGES = {
     "ssh": "openssh-client",
@@ -29,6 +34,8 @@ _PACKAGES = {
     "rsync": "rsync",
 }
 _READY = "ready.json"
+OWN_KEY = "id_ed25519"
+"""The name of a box's private key in its folder."""
 ONE_TIME = "one-time"
 """The comment of a host key that still has to be replaced."""
 
@@ -71,7 +78,7 @@ def create_keys(folder: Path, box_id: str, *, nodes: int = 1) -> BoxKeys:
     aliases = [host_alias(box_id, node) for node in range(nodes)]
     with _told(folder):
         make_private(folder)
-        for name in ("id_ed25519", "host_ed25519"):
+        for name in (OWN_KEY, "host_ed25519"):
             _generate(folder / name)
         keys = _read(folder)
         for alias in aliases:
@@ -120,6 +127,25 @@ def read_ready(folder: Path) -> Mapping[str, Any] | None:
 def delete_keys(folder: Path) -> None:
     """Removes a box's keys, as far as they exist."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def has_own_key(folder: Path) -> bool:
+    """Whether a box was launched by this state folder: its private key is there."""
+    return (folder / OWN_KEY).exists()
+
+
+def pin_shared(folder: Path, alias: str, key: str) -> None:
+    """Pins the host key that the journal has for a node of a box that was launched elsewhere.
+
+    Of a box that was launched here, the file beside its private key is what counts.
+
+    Raises:
+        ValueError: it is no ed25519 key.
+    """
+    if has_own_key(folder) or pinned(folder, alias) == [checked_public_key(key)]:
+        return
+    make_private(folder)
+    pin(folder, alias, [key])
 
 
 def host_alias(box_id: str, node: int = 0) -> str:
@@ -172,6 +198,35 @@ def checked_public_key(text: str) -> str:
     if not _PUBLIC_KEY.fullmatch(key):
         raise ValueError(f"{text[:80]!r} is not an ed25519 public key")
     return key
+
+
+@dataclass(frozen=True, slots=True)
+class SharedKey:
+    """A public key for ``authorized_keys``: the whole line, the key without its comment, its fingerprint."""
+
+    line: str
+    key: str
+    fingerprint: str
+
+
+def read_shared_key(text: str) -> SharedKey:
+    """A colleague's public key, from the content of its file: one line, without options, of a known type.
+
+    Raises:
+        UsageError: it is anything else, or ssh-keygen is missing.
+    """
+    line = text.strip()
+    if "PRIVATE KEY-----" in line:
+        raise UsageError("--key: this is a private key", hint="it stays where it is; give its .pub file")
+    found = _SHARED_KEY.fullmatch(line)
+    hint = "give the .pub file: one line, of ed25519, RSA or ECDSA, without options"
+    if found is None:
+        raise UsageError("--key: this is not one public key of OpenSSH", hint=hint)
+    command = [find_program("ssh-keygen"), "-l", "-f", "-"]
+    done = subprocess.run(command, input=f"{found[1]}\n".encode(), capture_output=True, check=False)
+    if done.returncode:
+        raise UsageError("--key: ssh-keygen cannot read this public key", hint=hint)
+    return SharedKey(line, found[1], done.stdout.decode().split()[1])
 
 
 def read_public_key(text: str) -> str:

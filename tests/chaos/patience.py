@@ -36,6 +36,7 @@ class Row:
 
 T4 = ("--gpu", "T4")
 CLUSTER = "cluster: lab\nclasses: {t4: {gpu: T4, max: 2}}\n"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJsa4ZVVI86TP7In+GcERlMXN9RIwqyk0732C07mIIwR"
 ROWS: Mapping[str, Row] = {
     "offers": Row(line=("offers", *T4)),
     "cost": Row(line=("cost", *T4, "--hours", "2")),
@@ -51,6 +52,7 @@ ROWS: Mapping[str, Row] = {
     "exec": Row(line=("exec", "x", "--", "true"), box=True),
     "ssh-config": Row(line=("ssh-config",), box=True),
     "hosts": Row(line=("hosts", "x"), box=True),
+    "share": Row(line=("share", "x", "--key", "bob.pub"), box=True),
     "forward": Row(line=("forward", "y", "8888")),  # with a box that is there, it goes on until a signal
     "sync": Row(line=("sync", "x:.gpucloud", "."), box=True),
     "logs": Row(line=("logs", "x"), box=True),
@@ -115,6 +117,7 @@ def test_every_command_ends_in_its_time_whatever_the_clouds_do(
             home = tmp_path / name
             home.mkdir()
             (home / "cluster.yaml").write_text(CLUSTER)
+            (home / "bob.pub").write_text(KEY)
             shells[name] = stack.enter_context(newcomer(endpoint, home, forks, reset=False))
             if row.box:
                 launched = shells[name]("launch", *T4, "--name", "x", "--yes", GPUCLOUD_OWNER=f"u-{name}")

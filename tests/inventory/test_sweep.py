@@ -123,6 +123,18 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         known(BoxState.DELETED),
         Reason.OTHER_OWNER,
     ),
+    (
+        "another owner's box in the same journal is accounted for",
+        found(owner="u-other"),
+        known(BoxState.READY, owner="u-other"),
+        None,
+    ),
+    (
+        "once past its deadline it is not",
+        found(owner="u-other"),
+        known(BoxState.READY, owner="u-other", expires_at=NOW - A_MINUTE),
+        Reason.OTHER_OWNER,
+    ),
     ("what carries half of our tags is nobody's", replace(found(), tags=None), None, Reason.OTHER_OWNER),
     # --- of a box that the journal knows
     ("a living box's is wanted", found(), known(BoxState.READY), None),

@@ -113,6 +113,14 @@ def test_names_of_other_owners_do_not_matter(journal: Journal) -> None:
     assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
 
 
+def test_whoever_does_something_with_a_box_tells_so_without_holding_it(journal: Journal) -> None:
+    box = a_box(journal)
+    assert journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.FREE) is not None
+    journal.tell(box, Facts(host_keys=("k", ""), guests=("203.0.113.7/32",)))
+    now = journal.box(box.id)
+    assert (now.host_keys, now.guests) == (("k", ""), ("203.0.113.7/32",))
+
+
 def test_a_writer_that_was_overtaken_is_refused(journal: Journal) -> None:
     """After another process took the box, nothing of the first one's is written."""
     box = a_box(journal)

@@ -55,12 +55,13 @@ ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
     "extend": lambda journal, box: journal.write(box, Extended(expires_at=None)),
     "take": lambda journal, box: journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.FREE),
     "observe": lambda journal, box: journal.observe(box, Facts(replaced="x")),
+    "share": lambda journal, box: journal.tell(box, Facts(host_keys=("ssh-ed25519 AAAA",))),
     "end": lambda journal, box: journal.write(box, StateChanged(state=BoxState.FAILED)),
 }
 MAY = {
     "vera": {"look"},
     "bob": {"look", "plan its own"},
-    "alice": {"look", "plan its own", "extend", "take", "observe", "end"},
+    "alice": {"look", "plan its own", "extend", "take", "observe", "share", "end"},
     "adam": set(ACTIONS),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -108,3 +109,76 @@ def test_who_may_not_end_a_box_in_the_journal_deletes_nothing_in_the_cloud(
     assert [each["kind"] for each in endpoint.client.status()["billing"]].count("instance") == 1
     assert ben("down", "x", "--yes", **login("adam", GPUCLOUD_OWNER="alice")).code == 0
     assert anna("list", "--json", **login("alice")).json["boxes"] == []
+
+
+def key_of(folder: Path) -> Path:
+    """A key pair of somebody's own; the private key's file."""
+    key = folder / "own_key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key], check=True)
+    return key
+
+
+def test_a_box_that_one_launched_is_entered_extended_and_ended_by_another(
+    people: list[Person], journal: str, tmp_path: Path, endpoint: Endpoint
+) -> None:
+    """Once it was shared; a viewer sees it and can do none of that. No private key leaves its home."""
+    anna, ben = people
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: operator, vera: viewer, adam: admin}")
+    assert anna("journal", "users", "apply", str(users)).code == 0
+    key = key_of(tmp_path / "ben")
+    alice, adam, vera = (
+        {"GPUCLOUD_JOURNAL": journal.replace("gpucloud@", f"{name}@"), "GPUCLOUD_IDENTITY": str(key)}
+        for name in ("alice", "adam", "vera")
+    )
+    anna_s = {"GPUCLOUD_JOURNAL": alice["GPUCLOUD_JOURNAL"]}
+    of_alice = {"GPUCLOUD_OWNER": "alice"}
+    box = anna(*LAUNCH, "x", **anna_s).box
+    sweep = ("sweep", "--dry-run", "--json", "--older-than", "0s")
+
+    early = ben("exec", "x", "--json", "--", "true", **adam, **of_alice)
+    assert early.error["class"] == "ssh_host_key"
+    assert f"gpucloud share {box['id']} --key {key}.pub" in early.error["hint"]
+    shared = anna("share", "x", "--key", f"{key}.pub", "--json", **anna_s)
+    assert shared.code == 0, shared.err
+    assert shared.json["command"] == "GPUCLOUD_OWNER=alice gpucloud ssh x"
+    other = key_of(tmp_path / "anna")
+    home_address = endpoint.client.address()
+    endpoint.client.address("198.51.100.99")
+    outside = ben("exec", "x", "--json", "--", "true", **adam, **of_alice)
+    assert "does not accept your address 198.51.100.99" in outside.error["message"]
+    assert "--allow-from 198.51.100.99/32" in outside.error["hint"]
+    endpoint.client.address(home_address)
+    unknown = ben(
+        "exec", "x", "--json", "--", "true", **{**adam, **of_alice, "GPUCLOUD_IDENTITY": str(other)}
+    )
+    assert unknown.error["class"] == "ssh_auth"
+    assert "ask its owner" in unknown.error["hint"]
+    assert ben("ssh", "x", "--", "echo", "in", **adam, **of_alice).out == "in\n"
+    assert ben("exec", "x", "--", "echo", "in", **adam, **of_alice).out == "in\n"
+    assert ben("logs", "x", "--boot", **adam, **of_alice).code == 0
+    [host] = ben("ssh-config", "--json", **adam, **of_alice).json["hosts"]
+    assert (host["host"], host["identity_file"]) == ("x.gpucloud", str(key))
+    shown = ben("show", "x", "--live", "--json", **adam, **of_alice).box
+    assert (shown["id"], shown["guards"][0] is not None) == (box["id"], True)
+
+    for line in (
+        ("share", "x", "--key", f"{other}.pub"),
+        ("extend", "x", "--ttl", "9h", "--yes"),
+        ("down", "x", "--yes"),
+    ):
+        refused = ben(*line, "--json", **vera, **of_alice)
+        assert (refused.code, refused.error["class"]) == (4, "auth"), refused.err
+
+    assert anna(*sweep, **anna_s).json["found"] == []
+    assert ben(*sweep, **adam).json["found"] == []
+    later = ben("extend", "x", "--ttl", "+1h", "--json", **adam, **of_alice)
+    assert later.code == 0, later.err
+    assert anna("show", "x", "--json", **anna_s).box["expires_at"] == later.json["box"]["expires_at"]
+    ended = ben("down", "x", "--yes", "--json", **adam, **of_alice)
+    assert (ended.code, ended.json["boxes"][0]["state"]) == (0, "deleted"), ended.err
+    assert [each["kind"] for each in endpoint.client.status()["billing"]] == []
+    assert anna("list", "--json", **anna_s).json["boxes"] == []
+    files = [file for file in (tmp_path / "ben").rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"PRIVATE KEY" in file.read_bytes()] == ["own_key"]
+    assert ben("journal", "verify", **adam).code == 0

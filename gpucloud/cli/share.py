@@ -1,0 +1,114 @@
+"""``gpucloud share``: a colleague's key on a box."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpucloud.cli.boxes import answering
+from gpucloud.cli.context import App
+from gpucloud.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpucloud.api.results import Shared
+    from gpucloud.cli.documents import ShareDocument
+
+_LONGEST = 16384
+"""More characters than any public key has."""
+
+
+def share(
+    app: App,
+    name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key", help="The colleague's public key: a .pub file, or - for stdin.", metavar="FILE"
+        ),
+    ],
+    allow_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-from",
+            help="Also accept the colleague's address, such as 203.0.113.7/32. Repeatable.",
+            metavar="CIDR",
+            show_default=False,
+        ),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Take the key, and these addresses, away again.")
+    ] = False,
+) -> None:
+    """Let a colleague in on a box, with a key of their own; private keys stay where they are.
+
+    Whoever uses the same journal of a team then enters with gpucloud, everybody else with ssh and the host
+    key that is shown. With --remove, connections that are open stay open.
+    """
+    text = _text_of(key)
+    with app.working() as (client, _):
+        done = client.share(name, text, allow_from=allow_from or (), remove=remove)
+    with answering(_what_was_done(done, remove=remove), [done.box]):
+        if app.output.json:
+            app.output.document("share", _document(done))
+            return
+        app.output.say(f"{_what_was_done(done, remove=remove)}.")
+        if not remove:
+            _show_ways_in(app, done)
+
+
+def _text_of(key: str) -> str:
+    """The content of a key's file.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with sys.stdin if key == "-" else Path(key).expanduser().open(encoding="utf-8") as file:
+            return file.read(_LONGEST)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--key: cannot read {key!r}: {error}", hint="give the .pub file") from error
+
+
+def _what_was_done(done: Shared, *, remove: bool) -> str:
+    already = "" if done.changed else " already"
+    verb = f"lets {done.fingerprint} in no longer" if remove else f"lets {done.fingerprint} in"
+    return f"{done.box.name} {verb}{already}"
+
+
+def _show_ways_in(app: App, done: Shared) -> None:
+    """What the colleague needs."""
+    if done.in_team:
+        app.output.say("With gpucloud and the same journal (GPUCLOUD_IDENTITY names the key):")
+        app.output.line(_command(done))
+    app.output.say("With any ssh client; the line below each belongs in ~/.ssh/known_hosts:")
+    for node, host_key in zip(done.nodes, done.host_keys, strict=True):
+        app.output.line(f"ssh {node.user}@{node.host}")
+        app.output.line(f"{node.host} {host_key}")
+    app.output.say(f"It accepts connections from {', '.join(done.allow_from)}; more: --allow-from.")
+
+
+def _command(done: Shared) -> str:
+    return f"GPUCLOUD_OWNER={done.box.owner} gpucloud ssh {done.box.name}"
+
+
+def _document(done: Shared) -> ShareDocument:
+    return {
+        "box": done.box.document(),
+        "fingerprint": done.fingerprint,
+        "changed": done.changed,
+        "nodes": [
+            {
+                "node": node.node,
+                "address": node.host,
+                "port": node.port,
+                "user": node.user,
+                "host_key": host_key,
+            }
+            for node, host_key in zip(done.nodes, done.host_keys, strict=True)
+        ],
+        "allow_from": list(done.allow_from),
+        "command": _command(done) if done.in_team else None,
+    }

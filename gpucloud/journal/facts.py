@@ -116,6 +116,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The most that a box may cost, as agreed when it was planned: its dearest attempt, all nodes.
+
+    Attributes:
+        usd_per_hour: compute, disks and addresses, but for those in ``without``.
+        without: the parts for which no price is known, for people.
+        clouds: where it may be bought.
+        gpus: the models that it may have.
+    """
+
+    usd_per_hour: Decimal
+    without: tuple[str, ...] = ()
+    clouds: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBoot:
     """The first boot: the image's own name, the steps, the least driver, and the MIG profile (``mig``)."""
 
@@ -259,7 +276,7 @@ class Facts:
     ``checkpoints`` is the number under which the box of a run writes its checkpoints. ``replaces`` is the id
     of the box in whose place it was launched, because that one's hardware was faulty; ``successors`` are
     those that were launched in its own place, whether or not they became ready. ``traffic`` is what the
-    checkpoint that it restores costs on its way, in words.
+    checkpoint that it restores costs on its way, in words. ``ceiling`` is the most that it may cost.
     """
 
     place: Place | None = None
@@ -288,6 +305,7 @@ class Facts:
     replaces: str | None = None
     successors: tuple[str, ...] | None = None
     traffic: str | None = None
+    ceiling: Ceiling | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -446,6 +464,11 @@ def _read_snapshot(data: Data) -> Snapshot:
     return Snapshot(**values)
 
 
+def _read_ceiling(data: Data) -> Ceiling:
+    lists = {name: tuple(data[name]) for name in ("without", "clouds", "gpus")}
+    return Ceiling(usd_per_hour=Decimal(data["usd_per_hour"]), **lists)
+
+
 def _read_times(data: Data) -> dict[str, datetime]:
     return {name: datetime.fromisoformat(text) for name, text in data.items()}
 
@@ -469,6 +492,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "volume": _read_volume,
     "snapshot": _read_snapshot,
     "successors": tuple,
+    "ceiling": _read_ceiling,
 }
 
 
@@ -483,6 +507,11 @@ def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> De
     """The hours of an interval between two moments; never negative, even if clocks differ."""
     start = usage.start if since is None else max(since, usage.start)
     end = until if usage.end is None else min(usage.end, until)
+    return hours_between(start, end)
+
+
+def hours_between(start: datetime, end: datetime) -> Decimal:
+    """The hours between two moments; zero if the end is before the start."""
     return Decimal(str(max(end - start, timedelta(0)).total_seconds())) / 3600
 
 

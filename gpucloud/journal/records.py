@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from gpucloud.journal.events import Event
 from gpucloud.journal.facts import (
+    Ceiling,
     Facts,
     FirstBoot,
     GuardReport,
@@ -81,6 +82,7 @@ class Box:
     replaces: str | None = None
     successors: tuple[str, ...] = ()
     traffic: str | None = None
+    ceiling: Ceiling | None = None
 
     @property
     def cloud(self) -> str:

@@ -265,9 +265,13 @@ def _held(row: Row) -> dict[str, Any]:
 
 
 def _budget(row: Row) -> Budget:
-    values = _values(row)
-    at, terms = datetime.fromisoformat(values["at"]), read_terms(json.loads(values["terms"]))
-    return Budget(**{**values, "at": at, "terms": terms})
+    return Budget(
+        id=row["id"],
+        name=row["name"],
+        terms=read_terms(json.loads(row["terms"])),
+        by=row["by"],
+        at=datetime.fromisoformat(row["at"]),
+    )
 
 
 def _node(row: Row) -> Node:

@@ -108,3 +108,15 @@ def test_who_may_not_end_a_box_in_the_journal_deletes_nothing_in_the_cloud(
     assert [each["kind"] for each in endpoint.client.status()["billing"]].count("instance") == 1
     assert ben("down", "x", "--yes", **login("adam", GPUCLOUD_OWNER="alice")).code == 0
     assert anna("list", "--json", **login("alice")).json["boxes"] == []
+
+
+def test_a_budget_counts_what_both_launch(people: list[Person], journal: str) -> None:
+    anna, ben = people
+    assert anna("budget", "set", "lab", "8", "--per", "month").code == 0
+    capped = (*LAUNCH[:-1], "--ttl", "10h", "--max-price", "0.6", "--name")
+    assert anna(*capped, "x").code == 0
+    refused = ben(*capped, "y")
+    assert (refused.code, refused.error["class"]) == (7, "budget")
+    [shown] = ben("budget", "list", "--json").json["budgets"]
+    assert (shown["name"], shown["by"]) == ("lab", "gpucloud")
+    assert anna("journal", "verify").code == 0

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gpucloud.elastic.rules import Action, Slot, SlotState
     from gpucloud.errors import (
         BoxLostError,
+        BudgetError,
         CloudError,
         ErrorClass,
         GpucloudError,
@@ -95,8 +96,8 @@ _MODULES = {
     "gpucloud.elastic.cluster": "Cluster NodeClass",
     "gpucloud.elastic.fleet": "Reconciled",
     "gpucloud.elastic.rules": "Action Slot SlotState",
-    "gpucloud.errors": "BoxLostError CloudError ErrorClass GpucloudError InterruptedBySignal NoOfferError"
-    " OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
+    "gpucloud.errors": "BoxLostError BudgetError CloudError ErrorClass GpucloudError InterruptedBySignal"
+    " NoOfferError OutcomeUnknownError OwedError PriceError SetupFailedError UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
     "gpucloud.journal.lifecycle": "BoxState",
     "gpucloud.journal.runs": "RunState",
@@ -131,6 +132,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "BoxLostError",
     "BoxSpend",
     "BoxState",
+    "BudgetError",
     "Candidate",
     "Charge",
     "Checked",

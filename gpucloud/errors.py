@@ -8,6 +8,7 @@ The tree::
     ├── CloudError             a cloud refused or failed; the exit code follows from its class
     │   └── OutcomeUnknownError    a mutating call may or may not have been applied
     ├── PriceError        7    all offers cost too much, or the price of a saved plan changed
+    │   └── BudgetError        a budget would be exceeded
     ├── OwedError         8    something may still be billed
     ├── SetupFailedError  8    the set-up of a box failed; the box is kept, and billed
     ├── BoxLostError      1    a box ended while it was in use
@@ -144,6 +145,12 @@ class PriceError(GpucloudError):
 
     exit_code = 7
     error_class = "price"
+
+
+class BudgetError(PriceError):
+    """A plan would exceed a budget of the journal; nothing was bought."""
+
+    error_class = "budget"
 
 
 class OwedError(GpucloudError):

@@ -23,6 +23,7 @@ from gpucloud.runtime.events import Sink, ignore
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box, Completed
+    from gpucloud.api.budgets import Budgets
     from gpucloud.api.fleet import Fleet
     from gpucloud.api.journals import Journals
     from gpucloud.api.kubernetes import Kubernetes
@@ -186,6 +187,13 @@ class Client:
         from gpucloud.api.journals import Journals
 
         return Journals(self._session)
+
+    @property
+    def budgets(self) -> Budgets:
+        """Budgets of the journal: what may be spent, and what is left of it."""
+        from gpucloud.api.budgets import Budgets
+
+        return Budgets(self._session)
 
     # --- before buying
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from gpucloud.boxes.attachments import chosen_at, note_use, ref_of
+from gpucloud.boxes.budget_check import BudgetCheck
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.ends import ensure_end
@@ -26,7 +27,7 @@ from gpucloud.errors import (
     Scope,
 )
 from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
-from gpucloud.journal.facts import Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
+from gpucloud.journal.facts import Ceiling, Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.planning.fabric import fabric_of
@@ -78,6 +79,8 @@ class Terms:
         instead_of: the box that it is to replace, which this process holds.
         attended: whether the box ends with the process that launches it, as the only living one of its run
             (but for the one that it is to replace, and the others of that one's launch).
+        ceiling: the most that the box may cost; budgets count it until it is ready.
+        limits: refuses the box as it is planned: the budgets of the journal.
         expires_at: ``None`` only with ``--ttl none``.
         until: when no further attempt is begun; ``None`` for the limit of one launch.
         volumes: those that may be used, held by this process.
@@ -100,6 +103,8 @@ class Terms:
     rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
     run: Run | None = None
     instead_of: Box | None = None
+    ceiling: Ceiling | None = None
+    limits: BudgetCheck | None = None
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None

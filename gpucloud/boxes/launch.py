@@ -146,6 +146,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         candidates: what to try, in order.
 
     Raises:
+        BudgetError: it would exceed a budget; nothing was spent.
         UsageError: the name is taken; nothing was spent.
         CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
         OwedError: something may still be billed.
@@ -162,12 +163,16 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
             wanted=Wanted(spec=terms.spec, disk_gib=terms.disk_gib, image=terms.image),
             attended=terms.attended,
             replaces=terms.instead_of.id if terms.instead_of else None,
+            ceiling=terms.ceiling,
         ),
         lease=context.lease(),
         alone=terms.attended and terms.instead_of is None,
         run=terms.run,
         instead_of=terms.instead_of,
+        limits=terms.limits,
     )
+    for text in terms.limits.warnings if terms.limits else ():
+        context.warn("plan", text)
     context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
     tried = Tried()
     try:

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict
 from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument, FollowedCallDocument
-from gpucloud.costs.documents import CostDocument, ProjectDocument, SpendDocument
+from gpucloud.costs.documents import BudgetDocument, CostDocument, ProjectDocument, SpendDocument
 from gpucloud.elastic.ray.configuration import Configuration
 from gpucloud.market.documents import (
     CommitmentsDocument,
@@ -260,6 +260,25 @@ class RunsCancelDocument(TypedDict):
     """``runs cancel``: a run that is over now."""
 
     run: RunRecordDocument
+
+
+class BudgetListDocument(TypedDict):
+    """``budget list``: the budgets of the journal."""
+
+    budgets: list[BudgetDocument]
+
+
+class BudgetShowDocument(TypedDict):
+    """``budget show``: one budget."""
+
+    budget: BudgetDocument
+
+
+class BudgetSetDocument(TypedDict):
+    """``budget set``: the budget as it is now; ``null`` if it was removed."""
+
+    name: str
+    budget: BudgetDocument | None
 
 
 class JournalMigrateDocument(TypedDict):
@@ -1049,6 +1068,9 @@ SandboxDocument = (
 DOCUMENTS: Mapping[str, Any] = {
     "audit": AuditDocument,
     "audit-call": FollowedCallDocument,
+    "budget-list": BudgetListDocument,
+    "budget-set": BudgetSetDocument,
+    "budget-show": BudgetShowDocument,
     "check": CheckDocument,
     "commitments": CommitmentsDocument,
     "completion": CompletionDocument,

@@ -99,6 +99,13 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "dashboard": ("dashboard", "dashboard --html page.html"),
     "check": ("check", "check --policy aws"),
     "metrics": ("metrics --once", "metrics serve --port 9420"),
+    "budget": ("budget set lab 500 --per month", "budget list"),
+    "budget set": (
+        "budget set lab 500 --per month",
+        "budget set h100 80 --per day --match gpu=H100 --action warn",
+    ),
+    "budget list": ("budget list", "budget list --json"),
+    "budget show": ("budget show lab", "budget show lab --json"),
     "notify": ("notify test", "notify test ops"),
     "notify test": ("notify test", "notify test ops --json"),
     "journal": ("journal migrate", "journal verify"),

@@ -284,6 +284,52 @@ class ProjectDocument(TypedDict):
 _Period = TypedDict("_Period", {"from": Time, "to": Time})
 
 
+class BudgetTagDocument(TypedDict):
+    """A tag that boxes of a budget have."""
+
+    name: str
+    value: str
+
+
+class BudgetMatchDocument(TypedDict):
+    """What a budget is for; an empty list means all. Of one tag, any of its values."""
+
+    owners: list[str]
+    clouds: list[str]
+    gpus: list[str]
+    tags: list[BudgetTagDocument]
+
+
+class BudgetDocument(TypedDict):
+    """A budget with what it counts.
+
+    Attributes:
+        per: ``run``, ``day``, ``month`` (in UTC) or ``total``.
+        warn: percentages of the amount at which a launch warns.
+        action: ``warn`` or ``refuse``: what happens to a launch that would exceed it.
+        by: the owner ID of who set it.
+        run: for a budget of each run, the run that has used most of it; ``null`` otherwise.
+        spent: what was spent in the period.
+        committed: what living boxes will cost until their end, or that of the period.
+        left: what may still be launched; negative if the budget is exceeded.
+        unknown: what is not in the figures, and why.
+    """
+
+    name: str
+    amount: MoneyDocument
+    per: str
+    match: BudgetMatchDocument
+    warn: list[int]
+    action: str
+    by: str
+    at: Time
+    run: str | None
+    spent: MoneyDocument
+    committed: MoneyDocument
+    left: MoneyDocument
+    unknown: list[str]
+
+
 class ChargeDocument(_Period):
     """The cost of one part of a box within one month, in UTC.
 

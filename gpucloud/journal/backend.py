@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from gpucloud.journal.budgets import Budget
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.records import Appended, Box, NewEvent, Run
 from gpucloud.journal.sqlite.reading import Reader
@@ -51,6 +52,14 @@ class Writer(Protocol):
 
     def runs_named(self, owner: str, run_id: str, /) -> list[Run]:
         """An owner's runs with this id before the change, oldest first."""
+        ...
+
+    def budgets(self) -> list[Budget]:
+        """The budgets of all owners before the change."""
+        ...
+
+    def billed_since(self, since: datetime | None, /) -> list[Box]:
+        """The holdings of all owners that lived before the change, or ended since then; ``None`` for all."""
         ...
 
     def append(self, box: str, number: int, new: NewEvent, at: datetime, /) -> Appended:

@@ -1,6 +1,7 @@
 """The payloads of events: one versioned model per type of event, and a reader for every older version.
 
-An event is of a box or of a run, each with events, a lease and an epoch of its own.
+An event is of a box or of a run, each with events, a lease and an epoch of its own; or of a budget, which
+nobody holds.
 
 An event is never rewritten. A payload of an older version is read by the reader of its version, which returns
 the event in the newest version; new events are always of the newest version. Payloads that are read are
@@ -17,6 +18,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from gpucloud.journal.budgets import Terms
 from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState, Lease
@@ -259,6 +261,24 @@ class RunEnded(Event):
     failure: Failure | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class BudgetSet(Event):
+    """A budget has these terms from now on; ``by`` is the owner id of who set it."""
+
+    type = "budget_set"
+    name: str
+    by: str
+    terms: Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRemoved(Event):
+    """A budget is no more, until it is set again."""
+
+    type = "budget_removed"
+    by: str
+
+
 _TYPES: Mapping[str, type[Event]] = {
     each.type: each
     for each in (
@@ -283,6 +303,8 @@ _TYPES: Mapping[str, type[Event]] = {
         RunLabelled,
         RunLost,
         RunEnded,
+        BudgetSet,
+        BudgetRemoved,
     )
 }
 

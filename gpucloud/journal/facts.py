@@ -116,6 +116,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The most that a box may cost, as agreed when it was planned: its dearest attempt, all nodes.
+
+    Attributes:
+        usd_per_hour: compute, disks and addresses, but for those in ``without``.
+        without: the parts for which no price is known, for people.
+        clouds: where it may be bought.
+        gpus: the models that it may have.
+    """
+
+    usd_per_hour: Decimal
+    without: tuple[str, ...] = ()
+    clouds: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBoot:
     """The first boot: the image's own name, the steps, the least driver, and the MIG profile (``mig``)."""
 
@@ -261,7 +278,7 @@ class Facts:
     those that were launched in its own place, whether or not they became ready. ``traffic`` is what the
     checkpoint that it restores costs on its way, in words. ``host_keys`` are its nodes' public
     host keys, empty where not known, for those with whom it was shared. ``guests`` are addresses of theirs
-    that it accepts; ``allow_from`` has them, too.
+    that it accepts; ``allow_from`` has them, too. ``ceiling`` is the most that it may cost.
     """
 
     place: Place | None = None
@@ -292,6 +309,7 @@ class Facts:
     traffic: str | None = None
     host_keys: tuple[str, ...] | None = None
     guests: tuple[str, ...] | None = None
+    ceiling: Ceiling | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -450,6 +468,11 @@ def _read_snapshot(data: Data) -> Snapshot:
     return Snapshot(**values)
 
 
+def _read_ceiling(data: Data) -> Ceiling:
+    lists = {name: tuple(data[name]) for name in ("without", "clouds", "gpus")}
+    return Ceiling(usd_per_hour=Decimal(data["usd_per_hour"]), **lists)
+
+
 def _read_times(data: Data) -> dict[str, datetime]:
     return {name: datetime.fromisoformat(text) for name, text in data.items()}
 
@@ -475,6 +498,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "successors": tuple,
     "host_keys": tuple,
     "guests": tuple,
+    "ceiling": _read_ceiling,
 }
 
 
@@ -489,6 +513,11 @@ def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> De
     """The hours of an interval between two moments; never negative, even if clocks differ."""
     start = usage.start if since is None else max(since, usage.start)
     end = until if usage.end is None else min(usage.end, until)
+    return hours_between(start, end)
+
+
+def hours_between(start: datetime, end: datetime) -> Decimal:
+    """The hours between two moments; zero if the end is before the start."""
     return Decimal(str(max(end - start, timedelta(0)).total_seconds())) / 3600
 
 

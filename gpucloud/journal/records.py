@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from gpucloud.journal.events import Event
 from gpucloud.journal.facts import (
+    Ceiling,
     Facts,
     FirstBoot,
     GuardReport,
@@ -83,6 +84,7 @@ class Box:
     traffic: str | None = None
     host_keys: tuple[str, ...] = ()
     guests: tuple[str, ...] = ()
+    ceiling: Ceiling | None = None
 
     @property
     def cloud(self) -> str:

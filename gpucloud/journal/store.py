@@ -22,8 +22,11 @@ from uuid import uuid4
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.backend import Database, Writer
+from gpucloud.journal.budgets import Budget, Terms, budget_id
 from gpucloud.journal.errors import ForbiddenError, JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import (
+    BudgetRemoved,
+    BudgetSet,
     Event,
     Planned,
     Recovered,
@@ -42,6 +45,11 @@ from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRo
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
+
+BilledSince = Callable[[datetime | None], Sequence[Box]]
+"""The holdings of all owners that live, or ended since then, or of all times."""
+Limits = Callable[[Box, Sequence[Budget], BilledSince], None]
+"""Refuses a box that is being planned, by raising; it may be asked more than once, and does nothing else."""
 
 DESERTED = Failure(error_class="unexpected", message="the process that ran it has ended")
 """Why a run failed whose process has ended without a word, and which was not detached."""
@@ -224,14 +232,17 @@ class Journal:
         kind: Kind = Kind.BOX,
         run: Run | None = None,
         instead_of: Box | None = None,
+        limits: Limits | None = None,
     ) -> Box:
         """Writes a new holding down and takes its lease, before anything is asked of a cloud.
 
         A box of a ``run``, which this process holds, is an attempt of it; one ``instead_of`` another, which
         this process holds, is its successor. That is written down with it, so that who has lost the run or
-        the other box plans no box for it.
+        the other box plans no box for it. ``limits`` sees what is planned and bought at this moment by all
+        who share the journal: of several who plan at once, the later ones see the earlier ones.
 
         Raises:
+            GpucloudError: ``limits`` refuses it.
             NameTakenError: a living box of this owner has the name.
             RunTakenError: it is to be alone in its run, and another box of the run is living.
             StaleWriterError: the run, or the other box, was taken over.
@@ -256,7 +267,10 @@ class Journal:
                 successors = (*writer.box(instead_of.id).successors, id)
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
             self._begin(writer, id, planned)
-            return writer.box(id)
+            box = writer.box(id)
+            if limits is not None and (budgets := writer.budgets()):
+                limits(box, budgets, writer.billed_since)
+            return box
 
         box = self._database.change(plan)
         self._held[id] = (box.epoch, lease)
@@ -321,6 +335,27 @@ class Journal:
             return begun
 
         return self._database.change(wish)
+
+    def set_budget(self, name: str, terms: Terms | None, *, by: str) -> None:
+        """Gives a budget these terms, or removes it. In a team's journal only admins may do so.
+
+        Args:
+            name: the budget's.
+            terms: ``None`` to remove it.
+            by: the owner id of who does.
+
+        Raises:
+            KeyError: there is none to remove.
+            ForbiddenError: this login may not.
+        """
+
+        def change(writer: Writer) -> None:
+            if terms is None and name not in {budget.name for budget in writer.budgets()}:
+                raise KeyError(name)
+            event = BudgetRemoved(by=by) if terms is None else BudgetSet(name=name, by=by, terms=terms)
+            self._add(writer, budget_id(name), 0, event)
+
+        self._database.change(change)
 
     def recover_box(
         self,
@@ -593,6 +628,16 @@ class Journal:
         """An owner's runs with this id, in whatever state, oldest first."""
         with self._database.reading() as reader:
             return reader.runs_named(owner, run_id)
+
+    def budgets(self) -> list[Budget]:
+        """The budgets of all owners, by name."""
+        with self._database.reading() as reader:
+            return reader.budgets()
+
+    def billed_since(self, since: datetime | None) -> list[Box]:
+        """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
+        with self._database.reading() as reader:
+            return reader.billed_since(since)
 
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""

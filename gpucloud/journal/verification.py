@@ -109,6 +109,7 @@ def _contents(tables: Journal | Reader, owners: set[str]) -> dict[str, Any]:
     return {
         **{box.id: (replace(box, lease=None), parts[box.id]) for box in boxes},
         **{run.id: replace(run, lease=None) for run in runs},
+        **{budget.id: budget for budget in tables.budgets()},
     }
 
 

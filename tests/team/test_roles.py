@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 
 import psycopg
 import pytest
 
 from gpucloud.errors import UsageError
+from gpucloud.journal.budgets import Action, Match, Per, Terms
 from gpucloud.journal.errors import ForbiddenError
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts
@@ -48,6 +50,7 @@ def plan(journal: Journal, owner: str, name: str = "x") -> Box:
     )
 
 
+BUDGET = Terms(amount=Decimal(5), currency="USD", per=Per.DAY, match=Match(), warn=(), action=Action.REFUSE)
 ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
     "look": lambda journal, _: journal.boxes(owner=None)[0],
     "plan its own": lambda journal, _: plan(journal, str(journal.identity), "new"),
@@ -56,6 +59,8 @@ ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
     "take": lambda journal, box: journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.FREE),
     "observe": lambda journal, box: journal.observe(box, Facts(replaced="x")),
     "share": lambda journal, box: journal.tell(box, Facts(host_keys=("ssh-ed25519 AAAA",))),
+    "set a budget": lambda journal, _: journal.set_budget("lab", BUDGET, by="x"),
+    "remove a budget": lambda journal, _: journal.set_budget("day", None, by="x"),
     "end": lambda journal, box: journal.write(box, StateChanged(state=BoxState.FAILED)),
 }
 MAY = {
@@ -70,6 +75,7 @@ MAY = {
 @pytest.mark.parametrize("login", MAY)
 def test_a_login_does_with_the_box_of_alice_what_its_role_allows(login: str, action: str, url: str) -> None:
     box = plan(journal_of(url, "alice"), "alice")
+    journal_of(url, "adam").set_budget("day", BUDGET, by="adam")
     journal = journal_of(url, login)
     before = psql(url, "SELECT count(*) FROM events")
     if action in MAY[login]:

@@ -182,3 +182,15 @@ def test_a_box_that_one_launched_is_entered_extended_and_ended_by_another(
     files = [file for file in (tmp_path / "ben").rglob("*") if file.is_file()]
     assert [file.name for file in files if b"PRIVATE KEY" in file.read_bytes()] == ["own_key"]
     assert ben("journal", "verify", **adam).code == 0
+
+
+def test_a_budget_counts_what_both_launch(people: list[Person], journal: str) -> None:
+    anna, ben = people
+    assert anna("budget", "set", "lab", "8", "--per", "month").code == 0
+    capped = (*LAUNCH[:-1], "--ttl", "10h", "--max-price", "0.6", "--name")
+    assert anna(*capped, "x").code == 0
+    refused = ben(*capped, "y")
+    assert (refused.code, refused.error["class"]) == (7, "budget")
+    [shown] = ben("budget", "list", "--json").json["budgets"]
+    assert (shown["name"], shown["by"]) == ("lab", "gpucloud")
+    assert anna("journal", "verify").code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from gpucloud.journal.postgresql.schema import COLUMNS, HELD, PARTS
+from gpucloud.journal.postgresql.schema import COLUMNS, NUMBERED, PARTS
 from gpucloud.journal.sqlite.memory import empty_tables
 from gpucloud.journal.sqlite.reading import Query, Row
 from gpucloud.journal.sqlite.writing import Writer
@@ -96,7 +96,7 @@ class Copies:
                 for row in rows[table]
                 if [row] != self.before[each][table]
             ]
-            for table in HELD
+            for table in NUMBERED
         }
         parts: dict[str, Any] = {
             table: {id_: rows[table] for id_, rows in after.items() if rows[table] != self.before[id_][table]}
@@ -119,7 +119,7 @@ class Copies:
 
 
 def _position(rows: Rows) -> tuple[int, int]:
-    [*held] = [*rows["boxes"], *rows["runs"]]
+    held = [row for table in NUMBERED for row in rows[table]]
     return (held[0]["epoch"], held[0]["number"]) if held else (0, 0)
 
 
@@ -128,7 +128,7 @@ def _values(row: Row) -> dict[str, Any]:
 
 
 def _key(table: str) -> str:
-    return "id" if table in HELD else "box"
+    return "id" if table in NUMBERED else "box"
 
 
 def _order(table: str) -> str:

@@ -33,10 +33,13 @@ COLUMNS: Mapping[str, Sequence[str]] = {
         *("box", "n", "resource", "part", "started_at", "ended_at", "price", "currency", "as_of"),
         *("source", "gib", "paid_before"),
     ),
+    "budgets": ("id", "name", "epoch", "number", "by", "at", "terms"),
 }
 """The columns of each table, as copies of its rows are taken and sent."""
 
 HELD = ("boxes", "runs")
+NUMBERED = (*HELD, "budgets")
+"""What has events of its own."""
 LOCK = "hashtextextended(current_schema(), 0)"
 """The number of the lock of one journal."""
 PARTS = ("nodes", "intents", "resources", "usage")
@@ -183,21 +186,29 @@ def _replace(table: str) -> str:
         jsonb_populate_recordset(NULL::{table}, of_box.value);"""  # noqa: S608  # nosec B608
 
 
-_APPEND = f"""
+def _append_to(*held: str) -> str:
+    """The function that writes a change to what has events of its own, in these tables."""
+    locks = "".join(
+        f"    PERFORM FROM {table} WHERE id = ANY (ids) ORDER BY id FOR UPDATE;\n"  # nosec B608
+        for table in held
+    )
+    positions = "\n            UNION ALL ".join(
+        f"SELECT id, epoch, number FROM {table} WHERE id = ANY (ids)"  # noqa: S608  # nosec B608
+        for table in held
+    )
+    upserts = "\n    ".join(map(_upsert, held))
+    return f"""
 CREATE FUNCTION append(change jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     ids text[] := ARRAY(SELECT jsonb_object_keys(change -> 'positions'));
     scopes text[] := ARRAY(SELECT jsonb_object_keys(change -> 'owners') ORDER BY 1);
 BEGIN
-    PERFORM FROM boxes WHERE id = ANY (ids) ORDER BY id FOR UPDATE;
-    PERFORM FROM runs WHERE id = ANY (ids) ORDER BY id FOR UPDATE;
-    IF EXISTS (SELECT FROM events WHERE id = change #>> '{{events,0,id}}') THEN
+{locks}    IF EXISTS (SELECT FROM events WHERE id = change #>> '{{events,0,id}}') THEN
         RETURN 'was_written';
     END IF;
     IF EXISTS (
         SELECT FROM jsonb_each(change -> 'positions') AS known LEFT JOIN (
-            SELECT id, epoch, number FROM boxes WHERE id = ANY (ids)
-            UNION ALL SELECT id, epoch, number FROM runs WHERE id = ANY (ids)
+            {positions}
         ) AS now ON now.id = known.key
         WHERE known.value <> jsonb_build_array(coalesce(now.epoch, 0), coalesce(now.number, 0))
     ) THEN
@@ -212,8 +223,7 @@ BEGIN
         RETURN 'stale';
     END IF;
     UPDATE owners SET begun = begun + 1 WHERE change -> 'begins' ? owner AND owner = ANY (scopes);
-    {_upsert("boxes")}
-    {_upsert("runs")}
+    {upserts}
     PERFORM pg_advisory_xact_lock_shared({LOCK});
     INSERT INTO events (id, at, box, number, type, version, data)
         SELECT id, at, box, number, type, version, data
@@ -222,6 +232,9 @@ BEGIN
     RETURN 'written';
 END $$
 """  # noqa: S608  # nosec B608
+
+
+_APPEND = _append_to(*HELD)
 """Writes a change, unless one of its boxes, runs or owners is not as its maker knew it.
 
 The rows of the boxes are locked first: of two changes to a box, the second one sees what the first has done.
@@ -263,6 +276,19 @@ END
 """
 
 
+_BUDGETS = """
+CREATE TABLE budgets (
+    id text PRIMARY KEY,
+    name text NOT NULL,
+    epoch integer NOT NULL,
+    number integer NOT NULL,
+    by text NOT NULL,
+    at text NOT NULL,
+    terms text
+)
+"""
+
+
 def _rows_of(table: str, condition: str, *rights: str) -> list[str]:
     """Everybody with the right reads a table; rows are written where a condition holds."""
     return [
@@ -289,8 +315,18 @@ _RIGHTS = [
 ]
 """What each role may do. Nobody changes or deletes an event, and nobody writes in another's name."""
 
+_ADMIN = "pg_has_role(session_user, 'gc_admin', 'member')"
+_BUDGET_RIGHTS = [
+    "GRANT SELECT ON budgets TO gc_viewer",
+    *_rows_of("budgets", _ADMIN, "INSERT", "UPDATE"),
+    "CREATE POLICY budgets_of_admins ON events FOR INSERT WITH CHECK (actor = session_user AND "  # nosec B608
+    f"{_ADMIN} AND EXISTS (SELECT FROM budgets WHERE id = box))",
+]
+"""Admins alone set budgets. Operators may lock their rows, as every change does, and find none to write."""
+
 STEPS: Sequence[Sequence[str]] = (
     (*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND, _MINE, _OF_MINE, *_RIGHTS),
+    (_BUDGETS, _append_to(*NUMBERED).replace("CREATE", "CREATE OR REPLACE", 1), *_BUDGET_RIGHTS),
 )
 """The statements that lead to each version from the previous one."""
 VERSION = len(STEPS)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpucloud.journal.events import FirstOfBox, RunBegun
+from gpucloud.journal.events import BudgetRemoved, BudgetSet, FirstOfBox, RunBegun
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.postgresql.copies import EVENT, Copies, Rows, nothing_of, queries_for, rows_by_id
-from gpucloud.journal.postgresql.schema import HELD
+from gpucloud.journal.postgresql.schema import HELD, NUMBERED
 from gpucloud.journal.postgresql.server import READ, WRITE
 from gpucloud.journal.records import Appended, Box, NewEvent, Run
-from gpucloud.journal.sqlite.reading import Query, Reader, Row
+from gpucloud.journal.sqlite.reading import OF_BUDGETS, Query, Reader, Row
 
 Asker = Callable[[Sequence[Query], str], Sequence[Sequence[Row]]]
 """Answers queries in one transaction of a mode."""
@@ -93,7 +93,8 @@ class Writer(Reader):
         [rows, *answers] = self._server([counts, *queries], READ)
         begun = {row["owner"]: row["begun"] for row in rows}
         for owner in owners:
-            self._owners.setdefault(owner, begun.get(owner, 0))
+            if self._owners.get(owner) is None:  # what it has begun itself was not read
+                self._owners[owner] = begun.get(owner, 0)
         return answers
 
     # --- writing
@@ -107,11 +108,21 @@ class Writer(Reader):
         appended = self._copies.writer.append(box, number, new, at)
         if appended is Appended.STALE and self._is_written(new):
             return Appended.WAS_WRITTEN
-        if isinstance(new.event, FirstOfBox | RunBegun) and appended is Appended.WRITTEN:
-            for owner in (new.event.owner, EVERYBODY):
-                self._owners.setdefault(owner, None)
-                self._begins.add(owner)
+        if appended is Appended.WRITTEN:
+            match new.event:
+                case FirstOfBox() | RunBegun():
+                    self._begin(new.event.owner, EVERYBODY)
+                case BudgetSet() | BudgetRemoved():
+                    self._begin(OF_BUDGETS)
+                case _:
+                    pass
         return appended
+
+    def _begin(self, *owners: str) -> None:
+        """Makes what others have read of these owners out of date."""
+        for owner in owners:
+            self._owners.setdefault(owner, None)
+            self._begins.add(owner)
 
     def _is_written(self, new: NewEvent) -> bool:
         [rows] = self._server([("SELECT 1 AS one FROM events WHERE id = :id", {"id": new.id})], READ)
@@ -135,7 +146,7 @@ class Writer(Reader):
 
     def rebuild(self) -> None:
         """Has every event take effect again, on empty tables."""
-        ids = " UNION ALL ".join(f"SELECT id FROM {table}" for table in HELD)  # noqa: S608  # nosec B608
+        ids = " UNION ALL ".join(f"SELECT id FROM {table}" for table in NUMBERED)  # noqa: S608  # nosec B608
         columns = ", ".join(EVENT)
         [held, events] = self._server(
             [(ids, {}), (f"SELECT {columns} FROM events ORDER BY seq", {})],  # noqa: S608  # nosec B608

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpucloud.journal import events
+from gpucloud.journal.budgets import terms_text
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, may_become
@@ -21,6 +22,9 @@ from gpucloud_pricing.demand import Purchase
 
 BOXES, RUNS = HELD = ("boxes", "runs")
 """The tables of what has events, a lease and an epoch of its own. Ids are unique among all."""
+BUDGETS = "budgets"
+NUMBERED = (*HELD, BUDGETS)
+"""The tables of what has events of its own."""
 
 PARTS: Mapping[str, str | None] = {
     "compute": None,
@@ -43,7 +47,8 @@ def project(connection: sqlite3.Connection, box: str, number: int, at: str, even
         sqlite3.IntegrityError: the box exists already, or a living one has its name.
     """
     _PROJECT[type(event)](connection, box, at, event)
-    table = _table_of(connection, box)
+    of_budget = isinstance(event, events.BudgetSet | events.BudgetRemoved)
+    table = BUDGETS if of_budget else _table_of(connection, box)
     connection.execute(f"UPDATE {table} SET number = ? WHERE id = ?", (number, box))  # noqa: S608  # nosec B608
 
 
@@ -455,6 +460,24 @@ def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
+def _budget_set(connection: sqlite3.Connection, budget: str, at: str, event: events.BudgetSet) -> None:
+    connection.execute(
+        "INSERT INTO budgets (id, name, epoch, number, by, at, terms)"
+        " VALUES (:id, :name, 0, 0, :by, :at, :terms)"
+        " ON CONFLICT (id) DO UPDATE SET by = excluded.by, at = excluded.at, terms = excluded.terms",
+        {"id": budget, "name": event.name, "by": event.by, "at": at, "terms": terms_text(event.terms)},
+    )
+
+
+def _budget_removed(
+    connection: sqlite3.Connection, budget: str, at: str, event: events.BudgetRemoved
+) -> None:
+    connection.execute(
+        "UPDATE budgets SET by = :by, at = :at, terms = NULL WHERE id = :id",
+        {"id": budget, "by": event.by, "at": at},
+    )
+
+
 _PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
     events.Planned: _planned,
     events.Recovered: _recovered,
@@ -477,4 +500,6 @@ _PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
     events.RunLabelled: run_projections.labelled,
     events.RunLost: run_projections.lost,
     events.RunEnded: run_projections.ended,
+    events.BudgetSet: _budget_set,
+    events.BudgetRemoved: _budget_removed,
 }

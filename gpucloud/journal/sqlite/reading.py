@@ -13,6 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
+from gpucloud.journal.budgets import Budget, read_terms
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
 from gpucloud.journal.kinds import Kind
@@ -20,7 +21,7 @@ from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.journal.records import Box, Intent, ResourceRow, Run, SpotRun, StoredEvent
 from gpucloud.journal.runs import RunState, read_run_facts
 from gpucloud.journal.sqlite.names import GOING_ON, LIVING
-from gpucloud.journal.sqlite.projections import HELD
+from gpucloud.journal.sqlite.projections import NUMBERED
 from gpucloud.journal.sqlite.schema import PRESENT, UNRESOLVED
 from gpucloud.resources import Ref, ResourceKind, State
 
@@ -37,7 +38,7 @@ WHERE boxes.owner = :owner AND json_extract(boxes.facts, '$.offer.purchase') = '
     AND json_extract(boxes.facts, '$.place') IS NOT NULL
 ORDER BY usage.n, usage.box
 """
-_POSITIONS = tuple(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in HELD)  # noqa: S608  # nosec B608
+_POSITIONS = tuple(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in NUMBERED)  # noqa: S608  # nosec B608
 _USAGE = """
 SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine
 ON machine.box = usage.box AND machine.n = (
@@ -45,6 +46,10 @@ ON machine.box = usage.box AND machine.n = (
     WHERE box = usage.box AND kind IN ('instance', 'disk', 'snapshot', 'image') AND id = usage.resource
     LIMIT 1)
 """
+
+
+OF_BUDGETS = "budgets:"
+"""The scope of what is read of budgets, as an owner; no login and no owner id has a colon."""
 
 
 class Row(Protocol):
@@ -137,6 +142,18 @@ class Reader:
 
     def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
         return list(map(_run, self._rows(f"SELECT * FROM runs WHERE {condition} ORDER BY id", values)))  # noqa: S608  # nosec B608
+
+    # --- budgets
+
+    def budgets(self) -> list[Budget]:
+        """The budgets of all owners, by name."""
+        query = "SELECT id, name, by, at, terms FROM budgets WHERE terms IS NOT NULL ORDER BY name"
+        return list(map(_budget, self._rows(query, {"owner": OF_BUDGETS})))
+
+    def billed_since(self, since: datetime | None) -> list[Box]:
+        """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
+        lives = "1 = 1" if since is None else f"({LIVING} OR coalesce(ended_at, created_at) >= :since)"
+        return self._boxes(lives, {"owner": None, "since": since and since.isoformat()})
 
     # --- what boxes have
 
@@ -245,6 +262,16 @@ def _held(row: Row) -> dict[str, Any]:
         lease["beat"] = datetime.fromisoformat(lease["beat"])
     values["lease"] = Lease(**lease) if lease else None
     return values
+
+
+def _budget(row: Row) -> Budget:
+    return Budget(
+        id=row["id"],
+        name=row["name"],
+        terms=read_terms(json.loads(row["terms"])),
+        by=row["by"],
+        at=datetime.fromisoformat(row["at"]),
+    )
 
 
 def _node(row: Row) -> Node:

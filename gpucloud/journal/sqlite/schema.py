@@ -176,7 +176,20 @@ CREATE INDEX runs_by_id ON runs (owner, run_id)
 """
 """Runs are a table; their events stand among those of boxes (the column is still called ``box``)."""
 
-PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage", "runs")
+_VERSION_7 = """
+CREATE TABLE budgets (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    by TEXT NOT NULL,
+    at TEXT NOT NULL,
+    terms TEXT
+) STRICT
+"""
+"""Budgets are a table; one without terms was removed. Nobody holds one: its epoch is always 0."""
+
+PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage", "runs", "budgets")
 """The tables that are projections of the events."""
 
 
@@ -206,7 +219,7 @@ def replay(connection: sqlite3.Connection) -> None:
             raise UnreadableEventError(f"event {seq}, number {number} of box {box}: {error}") from error
 
 
-STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5, _VERSION_6)
+STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5, _VERSION_6, _VERSION_7)
 """The migration to each version from the previous one."""
 
 VERSION = len(STEPS)

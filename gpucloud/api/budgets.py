@@ -1,0 +1,66 @@
+"""Budgets: ``client.budgets``. Every launch checks them by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpucloud.costs.budgets import Standing, since_of, standings
+from gpucloud.errors import UsageError
+from gpucloud.journal.budgets import Budget, Terms
+
+if TYPE_CHECKING:
+    from gpucloud.api.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The budgets of the journal of one client, which all who share the journal have."""
+
+    _session: Session
+
+    def set(self, name: str, terms: Terms) -> Standing:
+        """Gives a budget these terms from now on. In a team's journal only admins may do so.
+
+        Raises:
+            ForbiddenError: this login may not.
+            UsageError: no rate of exchange is known for its currency.
+        """
+        if self._session.catalog.market.converted(terms.amount, "USD", terms.currency) is None:
+            raise UsageError(
+                f"no rate of exchange is known for {terms.currency!r}", hint="use --currency USD, CNY or EUR"
+            )
+        self._session.journal.set_budget(name, terms, by=self._session.owner)
+        return self.show(name)
+
+    def remove(self, name: str) -> None:
+        """Removes a budget; raises as :meth:`set`, and if there is none."""
+        try:
+            self._session.journal.set_budget(name, None, by=self._session.owner)
+        except KeyError:
+            raise self._unknown(name) from None
+
+    def list(self) -> Sequence[Standing]:
+        """Every budget with what it counts now, by name."""
+        return self._standings(self._session.journal.budgets())
+
+    def show(self, name: str) -> Standing:
+        """One budget with what it counts now.
+
+        Raises:
+            UsageError: there is none of this name.
+        """
+        found = [budget for budget in self._session.journal.budgets() if budget.name == name]
+        if not found:
+            raise self._unknown(name)
+        return self._standings(found)[0]
+
+    def _standings(self, budgets: Sequence[Budget]) -> Sequence[Standing]:
+        session, now = self._session, self._session.now()
+        boxes = session.journal.billed_since(since_of(budgets, now)) if budgets else ()
+        return standings(budgets, boxes, now, session.catalog.market)
+
+    def _unknown(self, name: str) -> UsageError:
+        known = ", ".join(budget.name for budget in self._session.journal.budgets())
+        return UsageError(f"there is no budget {name!r}", hint=f"there are: {known or 'none yet'}")

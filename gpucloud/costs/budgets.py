@@ -1,0 +1,312 @@
+"""What budgets count, and whether a plan exceeds one. Pure functions.
+
+Counted are, of all that a budget matches and in its period: what was spent, what living boxes will cost until
+their end at their present price, and the plan at the most that it may cost. What has no known price, no rate
+of exchange or no end is named, and never counted as nothing in silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from gpucloud.costs.spend import charges, first_of_month, first_of_next_month, per_hour
+from gpucloud.errors import BudgetError
+from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
+from gpucloud.journal.facts import hours_between
+from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState
+from gpucloud.journal.records import Box
+from gpucloud.resources import rfc3339
+from gpucloud_pricing import Market, format_money
+from gpucloud_pricing.values import Money
+
+if TYPE_CHECKING:
+    from gpucloud.costs.documents import BudgetDocument
+    from gpucloud_pricing.documents import MoneyDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A budget with what it counts, in its currency.
+
+    Attributes:
+        budget: the budget.
+        spent: what was spent in the period.
+        committed: what living boxes will cost until their end, or that of the period.
+        plan: the most that a plan costs until then; zero without one.
+        run: for a budget of each run, the one that this is of: its id, or the name of a box without a run.
+        unknown: what is not in the figures, and why.
+        endless: whether a plan has no end, and the period has none either: no amount is enough.
+    """
+
+    budget: Budget
+    spent: Decimal
+    committed: Decimal
+    plan: Decimal = Decimal(0)
+    run: str | None = None
+    unknown: tuple[str, ...] = ()
+    endless: bool = False
+
+    @property
+    def used(self) -> Decimal:
+        """All that is counted."""
+        return self.spent + self.committed + self.plan
+
+    @property
+    def left(self) -> Decimal:
+        """What may still be planned; negative if the budget is exceeded."""
+        return self.budget.terms.amount - self.used
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is exceeded."""
+        return self.endless or self.left < 0
+
+    @property
+    def reached(self) -> int | None:
+        """The highest percentage at which the budget warns, of those that are reached."""
+        terms = self.budget.terms
+        return max((each for each in terms.warn if self.used * 100 >= terms.amount * each), default=None)
+
+    def document(self) -> BudgetDocument:
+        """For JSON."""
+        budget, terms = self.budget, self.budget.terms
+        return {
+            "name": budget.name,
+            "amount": self._money(terms.amount),
+            "per": str(terms.per),
+            "match": {
+                "owners": list(terms.match.owners),
+                "clouds": list(terms.match.clouds),
+                "gpus": list(terms.match.gpus),
+                "tags": [{"name": name, "value": value} for name, value in terms.match.tags],
+            },
+            "warn": list(terms.warn),
+            "action": str(terms.action),
+            "by": budget.by,
+            "at": rfc3339(budget.at),
+            "run": self.run,
+            "spent": self._money(self.spent),
+            "committed": self._money(self.committed),
+            "left": self._money(self.left),
+            "unknown": list(self.unknown),
+        }
+
+    def _money(self, amount: Decimal) -> MoneyDocument:
+        return Money(amount=round(amount, 4), currency=self.budget.terms.currency).document()
+
+
+def period(per: Per, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """The period of a budget at a moment, in UTC; ``None`` where it has no start or no end."""
+    match per:
+        case Per.DAY:
+            start = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+            return start, start + timedelta(days=1)
+        case Per.MONTH:
+            return first_of_month(now), first_of_next_month(now)
+        case _:
+            return None, None
+
+
+def since_of(budgets: Iterable[Budget], now: datetime) -> datetime | None:
+    """From when on budgets count; ``None`` for everything that ever was."""
+    starts = [period(budget.terms.per, now)[0] for budget in budgets]
+    known = [start for start in starts if start is not None]
+    return min(known) if known and len(known) == len(starts) else None
+
+
+def standings(
+    budgets: Iterable[Budget], boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None = None
+) -> list[Standing]:
+    """The standing of each budget; with a plan, only of those that it is counted in.
+
+    Args:
+        budgets: all of them.
+        boxes: the holdings of all owners since :func:`since_of`; the one in whose place the plan is launched
+            will cost no more from then on.
+        now: the moment.
+        market: for exchange rates, and how clouds bill.
+        plan: a box that is planned and has a ceiling; it may be among ``boxes``.
+    """
+    found: list[Standing] = []
+    for budget in budgets:
+        if plan is not None and not matches(budget.terms.match, plan):
+            continue
+        counted = [box for box in boxes if matches(budget.terms.match, box)]
+        found.append(_standing(budget, counted, now, market, plan))
+    return found
+
+
+def refuse_over(found: Iterable[Standing]) -> None:
+    """Refuses a plan that exceeds a budget.
+
+    Raises:
+        BudgetError: it does, and the budget refuses that.
+    """
+    for each in found:
+        if each.is_over and each.budget.terms.action is Action.REFUSE:
+            raise BudgetError(f"{_over_text(each)}; nothing was bought", hint=_hint(each))
+
+
+def warnings(found: Iterable[Standing]) -> list[str]:
+    """What to tell of the budgets that a plan is counted in: what is reached, exceeded, or not counted."""
+    texts: list[str] = []
+    for each in found:
+        name, amount = each.budget.name, each.budget.terms.amount
+        if each.is_over:
+            texts.append(_over_text(each))
+        elif each.reached is not None:
+            texts.append(f"budget {name!r} is used to {each.used * 100 / amount:.0f} %: {_sum_text(each)}")
+        texts += [f"budget {name!r} does not count {text}" for text in each.unknown]
+    return texts
+
+
+def matches(match: Match, box: Box) -> bool:
+    """Whether a budget counts a box. While a box is launched, it is wherever it may be bought."""
+    may_be = box.ceiling if box.state in LAUNCHING else None
+    clouds = may_be.clouds if may_be else (box.cloud,)
+    model = box.offer.gpu.model if box.offer and box.offer.gpu else ""
+    gpus = may_be.gpus if may_be else (model,)
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    for name, value in match.tags:
+        wanted[name].add(value)
+    tags = box.wanted.tags
+    return (
+        (not match.owners or box.owner in match.owners)
+        and (not match.clouds or not set(clouds).isdisjoint(match.clouds))
+        and (not match.gpus or not _folded(gpus).isdisjoint(_folded(match.gpus)))
+        and all(tags.get(name) in values for name, values in wanted.items())
+    )
+
+
+# --- inside
+
+
+def _standing(
+    budget: Budget, boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None
+) -> Standing:
+    if budget.terms.per is not Per.RUN:
+        return _counted(budget, boxes, now, market, plan)
+    if plan is not None:
+        return _counted(budget, [box for box in boxes if _run(box) == _run(plan)], now, market, plan)
+    runs: defaultdict[tuple[str, str], list[Box]] = defaultdict(list)
+    for box in boxes:
+        runs[_run(box)].append(box)
+    each = [_counted(budget, of_run, now, market, None) for of_run in runs.values()]
+    return max(each, key=lambda one: one.used, default=_counted(budget, (), now, market, None))
+
+
+def _run(box: Box) -> tuple[str, str]:
+    return box.owner, box.run_id or box.id
+
+
+def _counted(
+    budget: Budget, boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None
+) -> Standing:
+    """The standing of a budget that counts all of these boxes."""
+    sums = _Sums(budget.terms, now, market)
+    others = [box for box in boxes if plan is None or box.id != plan.id]
+    spent = sum(map(sums.spent, others), Decimal(0))
+    going_on = [box for box in others if plan is None or box.id != plan.replaces]
+    committed = sum(map(sums.committed, going_on), Decimal(0))
+    first = plan or next(iter(boxes), None)
+    return Standing(
+        budget=budget,
+        spent=spent,
+        committed=committed,
+        plan=sums.committed(plan) if plan else Decimal(0),
+        run=(first.run_id or first.name) if first and budget.terms.per is Per.RUN else None,
+        unknown=tuple(dict.fromkeys(sums.unknown)),
+        endless=plan is not None and sums.until(plan) is None,
+    )
+
+
+class _Sums:
+    """Adds up in the currency of a budget, and keeps what it cannot add."""
+
+    def __init__(self, terms: Terms, now: datetime, market: Market) -> None:
+        self._currency, self._now, self._market = terms.currency, now, market
+        self._start, self._end = period(terms.per, now)
+        self.unknown: list[str] = []
+
+    def spent(self, box: Box) -> Decimal:
+        """What a box has cost in the period."""
+        total = Decimal(0)
+        for charge in charges(box, self._start, self._now, self._market.billing_of):
+            if charge.amount is None:
+                self.unknown.append(f"{box.name}: {charge.unknown}")
+            else:
+                total += self._converted(box, charge.amount, charge.currency)
+        return total
+
+    def committed(self, box: Box) -> Decimal:
+        """What a living box will cost from now on, in the period."""
+        if box.state in OVER:
+            return Decimal(0)
+        until = self.until(box)
+        if until is None:
+            self.unknown.append(f"{box.name}: it has no end")
+            return Decimal(0)
+        return hours_between(self._now, until) * self._rate(box)
+
+    def until(self, box: Box) -> datetime | None:
+        """The end of a box, or of the period; ``None`` if neither has one."""
+        end = box.keep_until if box.state is BoxState.STOPPED and box.keep_until else box.expires_at
+        return min(filter(None, (end, self._end)), default=None)
+
+    def _rate(self, box: Box) -> Decimal:
+        """Per hour: what is billed now; of a box that is launched, the most that it may cost."""
+        if box.state in LAUNCHING and box.ceiling is not None:
+            self.unknown += [f"{box.name}: no price is known for {each}" for each in box.ceiling.without]
+            return self._converted(box, box.ceiling.usd_per_hour, "USD")
+        rate = per_hour(box, self._market.billing_of)
+        parts = {"compute": rate.compute, "disk": rate.disk, "address": rate.address}
+        parts["snapshot"] = rate.snapshot
+        self.unknown += [
+            f"{box.name}: no price is known for its {part}" for part, cost in parts.items() if cost is None
+        ]
+        known = [self._converted(box, each.amount, each.currency) for each in rate.known]
+        return sum(known, Decimal(0))
+
+    def _converted(self, box: Box, amount: Decimal, currency: str) -> Decimal:
+        converted = self._market.converted(amount, currency, self._currency)
+        if converted is None and amount:
+            self.unknown.append(f"{box.name}: no rate is known from {currency} to {self._currency}")
+        return converted or Decimal(0)
+
+
+def _folded(names: Iterable[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _over_text(standing: Standing) -> str:
+    name = standing.budget.name
+    if standing.endless:
+        return f"budget {name!r} has no period that ends, and this plan has no end: no amount is enough"
+    return f"budget {name!r} would be exceeded: {_sum_text(standing)}"
+
+
+def _sum_text(standing: Standing) -> str:
+    """The three figures, and the amount."""
+    terms = standing.budget.terms
+    spent, committed, plan, amount = (
+        format_money(each, terms.currency)
+        for each in (standing.spent, standing.committed, standing.plan, terms.amount)
+    )
+    return (
+        f"{spent} spent, {committed} committed, at most {plan} for this plan; {amount} {per_text(terms.per)}"
+    )
+
+
+def per_text(per: Per) -> str:
+    """The period of a budget, for people."""
+    return "in total" if per is Per.TOTAL else f"per {per}"
+
+
+def _hint(standing: Standing) -> str:
+    ttl = "give it an end: --ttl" if standing.endless else "use a shorter --ttl or a cheaper offer"
+    return f"{ttl}; what is counted: gpucloud budget show {standing.budget.name}"

@@ -163,7 +163,7 @@ def test_a_launch_that_loses_the_journal_after_its_create_call_ends_the_machine_
 @pytest.mark.parametrize("lock", [True, False])
 def test_the_lock_of_a_box_orders_its_writers_and_without_it_they_are_not(lock: bool, url: str) -> None:
     """Each takes 20 ms between looking and writing. What protects besides the lock is taken away."""
-    [function] = [each for each in STEPS[0] if "FUNCTION append" in each]
+    [*_, function] = [each for step in STEPS for each in step if "FUNCTION append" in each]
     slow = function.replace("    INSERT INTO owners", "    PERFORM pg_sleep(0.02);\n    INSERT INTO owners")
     if not lock:
         slow = slow.replace(" ORDER BY id FOR UPDATE", "")

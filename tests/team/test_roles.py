@@ -17,6 +17,7 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState, Claim
 from gpucloud.journal.postgresql.address import read_address
 from gpucloud.journal.postgresql.migration import migrate
+from gpucloud.journal.postgresql.schema import STEPS
 from gpucloud.journal.postgresql.users import apply_users, changes, read_users
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
@@ -122,6 +123,25 @@ def test_a_box_of_another_is_not_changed_behind_the_program_either(login: str, u
     except psycopg.errors.InsufficientPrivilege:
         assert login == "vera"
     assert psql(url, "SELECT state FROM boxes") == [("planned",)]
+
+
+def test_a_journal_from_before_budgets_is_led_to_them(url: str) -> None:
+    """As the first version made it; what is in it stays."""
+    box = plan(journal_of(url, "alice"), "alice")
+    [append] = [each for each in STEPS[0] if "FUNCTION append" in each]
+    for statement in (
+        "DROP POLICY budgets_of_admins ON events",
+        "DROP TABLE budgets",
+        append.replace("CREATE", "CREATE OR REPLACE", 1),
+        "DELETE FROM schema_version WHERE version = 2",
+    ):
+        psql(url, statement)
+    with pytest.raises(UsageError, match="of an older gpucloud"):
+        journal_of(url, "alice")
+    assert migrate(read_address(url), kind="real") == (1, 2)
+    journal_of(url, "adam").set_budget("lab", BUDGET, by="adam")
+    assert [each.name for each in journal_of(url, "alice").budgets()] == ["lab"]
+    assert journal_of(url, "alice").box(box.id).name == box.name
 
 
 def test_an_ordinary_login_does_not_migrate(url: str) -> None:

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.run [NAME ...]`` runs only the named ones: ``startup`` for ``benchmarks/startup.py``.
 ``--short`` runs, in a few minutes, what other load on the machine changes little: ratios, CPU, memory, calls.
-That little is allowed for: the short form fails only where a figure is over its budget by more than a tenth.
+That little is allowed for: the short form fails only where a figure is over its budget by more than a tenth,
+also when its benchmark is repeated: another load makes a figure larger now and then.
 """
 
 from __future__ import annotations
@@ -42,19 +43,27 @@ def find(names: Sequence[str], form: str) -> dict[str, Benchmark]:
 def main(arguments: Sequence[str]) -> int:
     """Runs them one after another, so that none disturbs another; gives the exit code."""
     short, names = SHORT in arguments, [name for name in arguments if name != SHORT]
+    slack = SHORT_SLACK if short else 0.0
     rows: list[Row] = []
     failed: list[str] = []
     for name, benchmark in find(names, "short" if short else "main").items():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         try:
-            rows += benchmark()
+            found = benchmark()
+            if short and not all(row.within(slack) for row in found):
+                print(
+                    f"over budget:\n{render(found)}\nmeasuring {name} once more …",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                found = benchmark()
+            rows += found
         except Exception:
             traceback.print_exc()
             failed.append(name)
     print(render(rows))
     if failed:
         print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
-    slack = SHORT_SLACK if short else 0.0
     return 0 if rows and not failed and all(row.within(slack) for row in rows) else 1
 
 

@@ -63,4 +63,5 @@ class Budgets:
 
     def _unknown(self, name: str) -> UsageError:
         known = ", ".join(budget.name for budget in self._session.journal.budgets())
-        return UsageError(f"there is no budget {name!r}", hint=f"there are: {known or 'none yet'}")
+        hint = f"there are: {known}" if known else "set one: gpucloud budget set NAME AMOUNT --per month"
+        return UsageError(f"there is no budget {name!r}", hint=hint)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.token_file import read_token
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
@@ -156,13 +157,10 @@ def _token(app: App, file: Path | None) -> str:
     """The token of a file, or of the environment.
 
     Raises:
-        UsageError: the file cannot be read, or there is none.
+        UsageError: the file cannot be read, or is empty, or there is none.
     """
     if file is not None:
-        try:
-            return file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--token-file: {error}") from error
+        return read_token(file)
     if token := app.environment.get(TOKEN, "").strip():
         return token
     raise UsageError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
+from gpucloud.cli.token_file import read_token
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +100,10 @@ def _serve(app: App, port: int, token_file: Path | None, file_sd: Path | None) -
     from gpucloud.runtime.tasks import Tasks
 
     found, tasks = app.client.metrics, Tasks()
-    with tasks.listening(), found.serving(port, token=_token(token_file)) as address:
+    with (
+        tasks.listening(),
+        found.serving(port, token=read_token(token_file) if token_file else None) as address,
+    ):
         if app.output.json:
             answer: MetricsServeDocument = {"address": address}
             app.output.record("metrics-serve", answer)
@@ -108,15 +112,3 @@ def _serve(app: App, port: int, token_file: Path | None, file_sd: Path | None) -
             if file_sd is not None:
                 found.write_targets(file_sd, address)
             tasks.pause(TARGETS_EVERY_S)
-
-
-def _token(file: Path | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token-file: {error}") from error
-    if not token:
-        raise UsageError(f"--token-file: {file} is empty")
-    return token

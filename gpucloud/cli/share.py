@@ -69,7 +69,8 @@ def _text_of(key: str) -> str:
         with sys.stdin if key == "-" else Path(key).expanduser().open(encoding="utf-8") as file:
             return file.read(_LONGEST)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--key: cannot read {key!r}: {error}", hint="give the .pub file") from error
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"--key: cannot read {key!r}: {why}", hint="give the .pub file") from error
 
 
 def _what_was_done(done: Shared, *, remove: bool) -> str:

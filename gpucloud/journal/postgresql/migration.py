@@ -5,10 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import psycopg
-from psycopg import errors
 
-from gpucloud.errors import UsageError
-from gpucloud.journal.errors import JournalError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.postgresql.database import refuse_version
 from gpucloud.journal.postgresql.schema import LOCK, MAKE_GROUPS, STEPS, VERSION, VERSIONS
@@ -32,27 +29,18 @@ def migrate(address: Address, *, kind: str) -> tuple[int, int]:
         JournalError: the server cannot be reached.
         UsageError: the login may not do this, or the journal is of a newer version.
     """
-    with closing(Server(address)) as server:
-        try:
-            before, has_schema = _look(server)
-            if before > VERSION:
-                refuse_version(address, before)
-            if before < VERSION:
-                steps = statements(address, before, kind, has_schema=has_schema)
-                try:
-                    server.ask([(each, {}) for each in steps], WRITE)
-                except psycopg.Error:
-                    if _look(server)[0] != VERSION:  # else somebody else did it at the same time
-                        raise
-        except errors.InsufficientPrivilege as error:
-            raise UsageError(
-                f"the journal {address} was not changed: {server.said(error)}",
-                hint="log in as the owner of its schema; GPUCLOUD_JOURNAL names the login",
-            ) from None
-        except psycopg.Error as error:
-            raise JournalError(
-                f"the journal {address} was not changed: {server.said(error)}", hint="see the server's log"
-            ) from None
+    may = "log in as the owner of its schema; GPUCLOUD_JOURNAL names the login"
+    with closing(Server(address)) as server, server.changing(f"the journal {address} was", hint=may):
+        before, has_schema = _look(server)
+        if before > VERSION:
+            refuse_version(address, before)
+        if before < VERSION:
+            steps = statements(address, before, kind, has_schema=has_schema)
+            try:
+                server.ask([(each, {}) for each in steps], WRITE)
+            except psycopg.Error:
+                if _look(server)[0] != VERSION:  # else somebody else did it at the same time
+                    raise
     return before, VERSION
 
 

@@ -11,8 +11,8 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +21,8 @@ from psycopg import Connection, OperationalError
 from psycopg.abc import RV, PQGen
 from psycopg.rows import DictRow, dict_row
 
-from gpucloud.journal.errors import UnreachableError
+from gpucloud.errors import UsageError
+from gpucloud.journal.errors import JournalError, UnreachableError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.sqlite.reading import Query
 from gpucloud.redaction import redact
@@ -128,6 +129,27 @@ class Server:
         """What a server or the connection said, without secrets, on one line."""
         text = error.diag.message_primary or str(error)
         return redact(" ".join(text.split()), self.address.secrets)
+
+    @contextmanager
+    def changing(self, what: str, *, hint: str) -> Generator[None]:
+        """Explains what the server says in the body, which is to change something.
+
+        Args:
+            what: what is to be changed, as a message begins: ``the journal … was``.
+            hint: what to do where this login may not.
+
+        Raises:
+            JournalError: the server cannot be reached, or refuses.
+            UsageError: the login may not do this.
+        """
+        try:
+            yield
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise UsageError(f"{what} not changed: {self.said(error)}", hint=hint) from None
+        except psycopg.Error as error:
+            raise JournalError(
+                f"{what} not changed: {self.said(error)}", hint="see the server's log"
+            ) from None
 
     # --- inside
 

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import cast
 
-import psycopg
 from psycopg import sql
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.errors import JournalError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.postgresql.server import WRITE, Server
 from gpucloud.resources import OWNER_ID
@@ -63,25 +61,16 @@ def apply_users(address: Address, wanted: Mapping[str, str]) -> list[str]:
         UsageError: the login may not do this.
     """
     groups = {f"gc_{role}": role for role in ROLES}
-    with closing(Server(address)) as server:
-        try:
-            found, logins = server.ask([(_PRESENT, {"roles": list(groups)}), (_LOGINS, {})])
-            present = [(row["login"], groups[row["role"]]) for row in found]
-            new = sorted(wanted.keys() - {row["login"] for row in logins})
-            moves = changes(wanted, present)
-            made = [sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(login)) for login in new]
-            given = [_statement(*move) for move in moves]
-            if made or given:
-                server.ask([(each.as_string(), {}) for each in (*made, *given)], WRITE)
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise UsageError(
-                f"the users of {address} were not changed: {server.said(error)}",
-                hint="log in as the owner of the journal, with the right to create roles",
-            ) from None
-        except psycopg.Error as error:
-            raise JournalError(
-                f"the users of {address} were not changed: {server.said(error)}", hint="see the server's log"
-            ) from None
+    may = "log in as the owner of the journal, with the right to create roles"
+    with closing(Server(address)) as server, server.changing(f"the users of {address} were", hint=may):
+        found, logins = server.ask([(_PRESENT, {"roles": list(groups)}), (_LOGINS, {})])
+        present = [(row["login"], groups[row["role"]]) for row in found]
+        new = sorted(wanted.keys() - {row["login"] for row in logins})
+        moves = changes(wanted, present)
+        made = [sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(login)) for login in new]
+        given = [_statement(*move) for move in moves]
+        if made or given:
+            server.ask([(each.as_string(), {}) for each in (*made, *given)], WRITE)
     return [
         *(f"login {login} made" for login in new),
         *(f"{verb} {role}: {login}" for verb, role, login in moves),

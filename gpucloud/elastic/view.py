@@ -101,7 +101,7 @@ def view_of(
             view.came_up[wish.node_class].append(run.attempts[-1].at)
         for rank, name in enumerate(wish.names):
             view.wishes[name] = run
-            view.slots[name] = _with_box(_slot(run, name, box, is_held, now), box, rank)
+            view.slots[name] = _with_box(_slot(run, name, box, is_held), box, rank)
     return view
 
 
@@ -127,10 +127,10 @@ def _came_up(run: Run, box: Box | None) -> bool:
     return run.attempts[-1].loss is None and ready
 
 
-def _slot(run: Run, name: str, box: Box | None, is_held: Callable[[Box | Run], bool], now: datetime) -> Slot:
+def _slot(run: Run, name: str, box: Box | None, is_held: Callable[[Box | Run], bool]) -> Slot:
     """A slot by its wish: its state, since when, and why."""
     assert run.work.slots is not None  # noqa: S101  (it is a wish)
-    state, since, reason = _state(run, box, is_held, now)
+    state, since, reason = _state(run, box, is_held)
     return Slot(
         name=name,
         gang=run.work.slots.names,
@@ -146,7 +146,7 @@ def _slot(run: Run, name: str, box: Box | None, is_held: Callable[[Box | Run], b
 
 
 def _state(
-    run: Run, box: Box | None, is_held: Callable[[Box | Run], bool], now: datetime
+    run: Run, box: Box | None, is_held: Callable[[Box | Run], bool]
 ) -> tuple[SlotState, datetime, str | None]:
     """The state of a wish, since when, and why."""
     begun, living = run.created_at, box is not None and box.state not in OVER
@@ -161,16 +161,16 @@ def _state(
         return SlotState.WAITING, begun, last.message
     if last is None or box is None or last.loss is not None:
         return SlotState.WANTED, begun, None
-    return _state_of_box(box, begun, is_held, now)
+    return _state_of_box(box, begun, is_held)
 
 
 def _state_of_box(
-    box: Box, begun: datetime, is_held: Callable[[Box | Run], bool], now: datetime
+    box: Box, begun: datetime, is_held: Callable[[Box | Run], bool]
 ) -> tuple[SlotState, datetime, str | None]:
     """The state of a wish whose box was bought, and which no process works on."""
     match box.state:
         case BoxState.READY:
-            return _state_of_ready(box, begun, now)
+            return _state_of_ready(box, begun)
         case BoxState.DELETING if is_held(box):
             return SlotState.ENDING, begun, None
         case _ if box.state in UNFINISHED or (box.state is BoxState.DELETING and box.measured is None):
@@ -182,10 +182,11 @@ def _state_of_box(
     return SlotState.LOST, box.ended_at or box.seen_at or begun, reason
 
 
-def _state_of_ready(box: Box, begun: datetime, now: datetime) -> tuple[SlotState, datetime, str | None]:
-    """The state of a wish whose box is up: of a gang that lost a node, the others are of no use."""
-    if box.expires_at is not None and box.expires_at <= now:
-        return SlotState.LOST, box.expires_at, _ENDED_BY[EndedBy.TTL]
+def _state_of_ready(box: Box, begun: datetime) -> tuple[SlotState, datetime, str | None]:
+    """The state of a wish whose box is up: of a gang that lost a node, the others are of no use.
+
+    That a lease has passed is for the clock of the box's cloud to say, which a look asks: ours may be wrong.
+    """
     gone = [node for node in box.nodes if node.state is State.GONE]
     if not gone:
         return SlotState.READY, begun, None

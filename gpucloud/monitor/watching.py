@@ -89,13 +89,18 @@ class Watch:
         try:
             notices = [*self._of_events(), *(self._of_states() if states else ())]
         except Exception as error:  # the journal is locked or gone: the command itself says so
-            self._failures.append(f"notices: the journal cannot be read: {type(error).__name__}")
+            self._note(f"notices: the journal cannot be read: {type(error).__name__}")
             return
         new = [
             replace(each, text=f"{self.prefix}{each.text}") for each in notices if each.key not in self._told
         ]
         self._told |= {each.key for each in new}
-        deliver(self.channels, self.sent, new, within_s=within_s, complain=self._failures.append)
+        deliver(self.channels, self.sent, new, within_s=within_s, complain=self._note)
+
+    def _note(self, failure: str) -> None:
+        """Keeps a failure for the end, once: what fails now fails at each look."""
+        if failure not in self._failures:
+            self._failures.append(failure)
 
     def _of_events(self) -> Iterator[Notice]:
         events, self._cursor = self.journal.since(self._cursor)

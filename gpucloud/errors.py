@@ -9,6 +9,7 @@ The tree::
     │   └── OutcomeUnknownError    a mutating call may or may not have been applied
     ├── PriceError        7    all offers cost too much, or the price of a saved plan changed
     │   └── BudgetError        a budget would be exceeded
+    ├── PolicyError       4    a rule of the policy forbids it; nothing was bought
     ├── OwedError         8    something may still be billed
     ├── SetupFailedError  8    the set-up of a box failed; the box is kept, and billed
     ├── BoxLostError      1    a box ended while it was in use
@@ -151,6 +152,17 @@ class BudgetError(PriceError):
     """A plan would exceed a budget of the journal; nothing was bought."""
 
     error_class = "budget"
+
+
+class PolicyError(GpucloudError):
+    """A rule of the journal's policy forbids what was asked; nothing was bought. ``rules`` has its words."""
+
+    exit_code = 4
+    error_class = "policy"
+
+    def __init__(self, message: str, *, rules: tuple[str, ...], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or "see the rules, which admins set: gpucloud policy show")
+        self.rules = rules
 
 
 class OwedError(GpucloudError):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpucloud.api.metrics import Metrics
     from gpucloud.api.moving import Move
     from gpucloud.api.notices import Notices
+    from gpucloud.api.policy import Policies
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import (
         Ended,
@@ -195,6 +196,13 @@ class Client:
 
         return Budgets(self._session)
 
+    @property
+    def policy(self) -> Policies:
+        """The policy of the journal: what may be launched."""
+        from gpucloud.api.policy import Policies
+
+        return Policies(self._session)
+
     # --- before buying
 
     @property
@@ -237,7 +245,7 @@ class Client:
         max_age: timedelta | None = None,
         include_hidden: bool = False,
     ) -> Offers:
-        """Searches the market: every offer that matches, cheapest first.
+        """Searches the market: every offer that matches, cheapest first; those that the policy forbids too.
 
         Asks no cloud, except where the bucket of the spec is (``near``).
 
@@ -272,7 +280,8 @@ class Client:
         own = self._own_image(spec) if spec.image else None
         if own is not None:
             demand = own.narrowed(demand)
-        return search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
+        found = search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
+        return self.policy.marked(found, market) if self._session.has_journal else found
 
     def estimate(
         self,
@@ -463,7 +472,7 @@ class Client:
         problem = session.journal_problem()
         return check(session.checking(), self.catalog.market, spec, self.state, problem)
 
-    def policy(self, cloud: str) -> str:
+    def cloud_policy(self, cloud: str) -> str:
         """The least-privilege policy for gpucloud in a cloud, in the cloud's own format.
 
         Raises:

@@ -14,6 +14,7 @@ from gpucloud.boxes.budget_check import BudgetCheck
 from gpucloud.boxes.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.ends import ensure_end
+from gpucloud.boxes.policy_check import PolicyCheck
 from gpucloud.boxes.resolution import nodes_with
 from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.clouds.audit import about
@@ -81,6 +82,7 @@ class Terms:
             (but for the one that it is to replace, and the others of that one's launch).
         ceiling: the most that the box may cost; budgets count it until it is ready.
         limits: refuses the box as it is planned: the budgets of the journal.
+        forbids: the same, by the policy of the journal.
         expires_at: ``None`` only with ``--ttl none``.
         until: when no further attempt is begun; ``None`` for the limit of one launch.
         volumes: those that may be used, held by this process.
@@ -105,6 +107,7 @@ class Terms:
     instead_of: Box | None = None
     ceiling: Ceiling | None = None
     limits: BudgetCheck | None = None
+    forbids: PolicyCheck | None = None
     ports: tuple[int, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None

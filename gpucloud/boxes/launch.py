@@ -147,6 +147,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
 
     Raises:
         BudgetError: it would exceed a budget; nothing was spent.
+        PolicyError: the policy forbids it; nothing was spent.
         UsageError: the name is taken; nothing was spent.
         CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
         OwedError: something may still be billed.
@@ -170,6 +171,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         run=terms.run,
         instead_of=terms.instead_of,
         limits=terms.limits,
+        forbids=terms.forbids,
     )
     for text in terms.limits.warnings if terms.limits else ():
         context.warn("plan", text)

@@ -21,6 +21,7 @@ from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon, launch, replace_machines, replace_node
 from gpucloud.boxes.mounting import mount_all
 from gpucloud.boxes.opening import opening_of
+from gpucloud.boxes.policy_check import PolicyCheck
 from gpucloud.boxes.setup import set_up, store_environment
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
@@ -331,6 +332,7 @@ class _Purchase:
             rates={rate.quote: rate.rate for rate in self.market.rates if rate.base == "USD"},
             ceiling=self._ceiling(),
             limits=BudgetCheck(self.market, self.context.clock),
+            forbids=PolicyCheck(self.market, self.context.clock, attempts),
             ports=spec.ports,
             tags=spec.tags,
             expires_at=self.deal.end,

@@ -82,6 +82,7 @@ COMMANDS: dict[str, Entry] = {
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "budget": Entry("gpucloud.cli.budget:COMMANDS", "Limit what is spent per run, day or month.", BOXES),
+    "policy": Entry("gpucloud.cli.policy:COMMANDS", "Say what may be launched, and by which rules.", BOXES),
     "dashboard": Entry("gpucloud.cli.dashboard:dashboard", "Show it all as a local page.", BOXES),
     "slurm": Entry("gpucloud.cli.slurm:COMMANDS", "Launch and end nodes as Slurm wants.", ENGINES),
     "ray": Entry("gpucloud.cli.ray:COMMANDS", "Launch and end nodes as Ray wants.", ENGINES),

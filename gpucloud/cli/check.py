@@ -28,7 +28,7 @@ def check(
 ) -> int | None:
     """Check credentials, permissions, quotas, ssh and the clock; changes nothing."""
     if policy is not None:
-        app.output.line(app.client.policy(policy).rstrip("\n"))
+        app.output.line(app.client.cloud_policy(policy).rstrip("\n"))
         return None
     with app.working(quiet=True) as (client, _):
         checked = client.check(spec)

@@ -281,6 +281,64 @@ class BudgetSetDocument(TypedDict):
     budget: BudgetDocument | None
 
 
+class BoxesRuleDocument(TypedDict):
+    """How many boxes of an owner may live; ``*`` is everybody who is not named."""
+
+    owner: str
+    most: int
+
+
+class PerHourRuleDocument(TypedDict):
+    """What the holdings of an owner may cost per hour; ``*`` is everybody who is not named."""
+
+    owner: str
+    most: MoneyDocument
+
+
+class PolicyDocument(TypedDict):
+    """What may be launched; an empty list, or ``null``, is no rule.
+
+    Attributes:
+        clouds: names, globs, ``!x`` to leave out.
+        regions: as ``clouds``, with geo groups.
+        instance_types: as ``clouds``.
+        gpus: models, as ``clouds``.
+        purchase: ways of paying.
+        max_price: per hour and node, compute only.
+        boxes: living boxes; those that are stopped count.
+        tags: names of tags that a box must have.
+        ttl_s: how far off the end of a box may be, in seconds.
+        checkpoint_to: where checkpoints may be kept: the beginnings of URLs.
+        by: the owner ID of who applied it.
+    """
+
+    clouds: list[str]
+    regions: list[str]
+    instance_types: list[str]
+    gpus: list[str]
+    purchase: list[str]
+    max_price: MoneyDocument | None
+    boxes: list[BoxesRuleDocument]
+    per_hour: list[PerHourRuleDocument]
+    tags: list[str]
+    ttl_s: int | None
+    checkpoint_to: list[str]
+    by: str
+    at: Time
+
+
+class PolicyShowDocument(TypedDict):
+    """``policy show``: the policy in force; ``null`` if none was ever applied."""
+
+    policy: PolicyDocument | None
+
+
+class PolicyApplyDocument(TypedDict):
+    """``policy apply``: the policy that is in force now."""
+
+    policy: PolicyDocument
+
+
 class JournalMigrateDocument(TypedDict):
     """The tables of a team's journal.
 
@@ -1103,6 +1161,8 @@ DOCUMENTS: Mapping[str, Any] = {
     "offers": OffersDocument,
     "plan": PlanDocument,
     "prices": PricesDocument,
+    "policy-apply": PolicyApplyDocument,
+    "policy-show": PolicyShowDocument,
     "prices-diff": PriceDiffDocument,
     "prices-history": PriceHistoryDocument,
     "prices-refresh": PricesRefreshDocument,

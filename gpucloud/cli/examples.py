@@ -97,7 +97,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "slurm sync": ("slurm sync", "slurm sync --cluster lab/cluster.yaml --json"),
     "spend": ("spend --since 30d", "spend --by month,cloud --csv"),
     "dashboard": ("dashboard", "dashboard --html page.html"),
-    "check": ("check", "check --policy aws"),
+    "check": ("check", "check --policy aws --role operator"),
     "metrics": ("metrics --once", "metrics serve --port 9420"),
     "budget": ("budget set lab 500 --per month", "budget list"),
     "budget set": (
@@ -106,6 +106,9 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "budget list": ("budget list", "budget list --json"),
     "budget show": ("budget show lab", "budget show lab --json"),
+    "policy": ("policy apply policy.yaml", "policy show"),
+    "policy apply": ("policy apply policy.yaml", "policy apply - --json < policy.yaml"),
+    "policy show": ("policy show", "policy show --json"),
     "notify": ("notify test", "notify test ops"),
     "notify test": ("notify test", "notify test ops --json"),
     "journal": ("journal migrate", "journal verify"),

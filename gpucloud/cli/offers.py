@@ -152,6 +152,8 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
     app.output.say_each(shown.rate_notes(found.rates, heads))
     if measure is not None:
         app.output.say_each(shown.doubt_notes(heads, measure))
+    for rule, count in found.forbidden.items():
+        app.output.say(f"The policy's `{rule}` forbids {count} of these offers: a launch leaves them out.")
     app.output.say("Next: the same flags with `cost`, `plan` or `launch`.")
 
 

@@ -9,6 +9,7 @@ from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.extend import check_movable
 from gpucloud.boxes.extend import extend as move_end
 from gpucloud.boxes.ingress import reach
+from gpucloud.boxes.policy_check import refuse_later_end
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
 from gpucloud.journal.records import Box
@@ -35,12 +36,14 @@ def extend(
     Raises:
         UsageError: its deadline cannot be moved, this clock is wrong, another process holds the box, there
             is no deadline to add to, or ``confirm`` returned ``False``.
+        PolicyError: the policy forbids so late an end.
         ConnectionFailedError: a node cannot be reached.
         CloudError: the cloud refused.
     """
     assert context.state is not None  # noqa: S101  (the keys are there)
     check_movable(context, box)
     end = _end(context, box, lives, add=add)
+    refuse_later_end(context, box, end)
     sooner = end is not None and (box.expires_at is None or end < box.expires_at)
     if confirm is not None and end is not None and sooner and not confirm(box.expires_at, end):
         raise UsageError(f"the deadline of {box.name!r} was not changed")

@@ -13,6 +13,7 @@ from gpucloud.boxes import starting, stopping
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.extend import check_movable, move_cloud_end
 from gpucloud.boxes.ingress import reach
+from gpucloud.boxes.policy_check import refuse_start
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import Extended, Seen
@@ -113,6 +114,7 @@ def start(
     Raises:
         UsageError: it is not stopped, another process holds it, or ``confirm`` returned ``False``.
         PriceError: it costs more than the limit.
+        PolicyError: the policy forbids it.
         CloudError: there is no capacity, or the cloud refused; it stays stopped.
         OwedError: it is not ready, and not known to be stopped again.
     """
@@ -126,6 +128,8 @@ def start(
             limit = Decimal(str(own)) if max_price_usd is None and own is not None else max_price_usd
             starting.refuse_dearer(seen, price, max_price_usd=limit, usd=market.usd)
         end = None if lives is None else context.clock().replace(microsecond=0) + lives
+        usd = None if price is None else market.usd(price.amount, price.currency)
+        refuse_start(context, market, seen, usd, end)
         _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
         return starting.start(context, seen, price, end, _keys(context, seen))
 

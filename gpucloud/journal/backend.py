@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from gpucloud.journal.budgets import Budget
 from gpucloud.journal.lifecycle import Lease
-from gpucloud.journal.records import Appended, Box, NewEvent, Run
+from gpucloud.journal.records import Appended, Box, NewEvent, Run, Settings
 from gpucloud.journal.sqlite.reading import Reader
 
 T = TypeVar("T")
@@ -54,8 +53,8 @@ class Writer(Protocol):
         """An owner's runs with this id before the change, oldest first."""
         ...
 
-    def budgets(self) -> list[Budget]:
-        """The budgets of all owners before the change."""
+    def settings(self) -> Settings:
+        """The budgets of all owners, and the policy, before the change."""
         ...
 
     def billed_since(self, since: datetime | None, /) -> list[Box]:

@@ -1,7 +1,7 @@
 """The payloads of events: one versioned model per type of event, and a reader for every older version.
 
-An event is of a box or of a run, each with events, a lease and an epoch of its own; or of a budget, which
-nobody holds.
+An event is of a box or of a run, each with events, a lease and an epoch of its own; or of a budget or of the
+policy, which nobody holds.
 
 An event is never rewritten. A payload of an older version is read by the reader of its version, which returns
 the event in the newest version; new events are always of the newest version. Payloads that are read are
@@ -22,6 +22,7 @@ from gpucloud.journal.budgets import Terms
 from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState, Lease
+from gpucloud.journal.policy import Rules
 from gpucloud.journal.runs import Attempt, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind
 
@@ -279,6 +280,17 @@ class BudgetRemoved(Event):
     by: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class PolicyApplied(Event):
+    """These rules, and no others, are in force from now on; ``by`` is the owner id of who applied them."""
+
+    type = "policy_applied"
+    by: str
+    rules: Rules
+
+
+OF_SETTINGS = (BudgetSet, BudgetRemoved, PolicyApplied)
+"""What admins say about all boxes: budgets and the policy."""
 _TYPES: Mapping[str, type[Event]] = {
     each.type: each
     for each in (
@@ -303,8 +315,7 @@ _TYPES: Mapping[str, type[Event]] = {
         RunLabelled,
         RunLost,
         RunEnded,
-        BudgetSet,
-        BudgetRemoved,
+        *OF_SETTINGS,
     )
 }
 

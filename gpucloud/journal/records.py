@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from gpucloud.journal.budgets import Budget
 from gpucloud.journal.events import Event
 from gpucloud.journal.facts import (
     Ceiling,
@@ -26,6 +27,7 @@ from gpucloud.journal.facts import (
 )
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Lease
+from gpucloud.journal.policy import Policy
 from gpucloud.journal.runs import Attempt, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
@@ -278,6 +280,14 @@ class StoredEvent:
     box: str
     number: int
     event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What admins have set for all who share the journal: budgets, by name, and the policy."""
+
+    budgets: tuple[Budget, ...] = ()
+    policy: Policy | None = None
 
 
 class Appended(StrEnum):

@@ -29,6 +29,7 @@ from gpucloud.journal.events import (
     BudgetSet,
     Event,
     Planned,
+    PolicyApplied,
     Recovered,
     Released,
     RunAttempted,
@@ -41,7 +42,18 @@ from gpucloud.journal.events import (
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, Run, SpotRun, StoredEvent
+from gpucloud.journal.policy import NO_RULES, POLICY_ID, Policy, Rules
+from gpucloud.journal.records import (
+    Appended,
+    Box,
+    Intent,
+    NewEvent,
+    ResourceRow,
+    Run,
+    Settings,
+    SpotRun,
+    StoredEvent,
+)
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
@@ -50,6 +62,8 @@ BilledSince = Callable[[datetime | None], Sequence[Box]]
 """The holdings of all owners that live, or ended since then, or of all times."""
 Limits = Callable[[Box, Sequence[Budget], BilledSince], None]
 """Refuses a box that is being planned, by raising; it may be asked more than once, and does nothing else."""
+Forbids = Callable[[Box, Rules, BilledSince], None]
+"""As :data:`Limits`, by the rules of the policy."""
 
 DESERTED = Failure(error_class="unexpected", message="the process that ran it has ended")
 """Why a run failed whose process has ended without a word, and which was not detached."""
@@ -233,16 +247,17 @@ class Journal:
         run: Run | None = None,
         instead_of: Box | None = None,
         limits: Limits | None = None,
+        forbids: Forbids | None = None,
     ) -> Box:
         """Writes a new holding down and takes its lease, before anything is asked of a cloud.
 
         A box of a ``run``, which this process holds, is an attempt of it; one ``instead_of`` another, which
         this process holds, is its successor. That is written down with it, so that who has lost the run or
-        the other box plans no box for it. ``limits`` sees what is planned and bought at this moment by all
-        who share the journal: of several who plan at once, the later ones see the earlier ones.
+        the other box plans no box for it. ``limits`` and ``forbids`` see what is planned and bought at this
+        moment by all who share the journal: of several who plan at once, the later ones see the earlier ones.
 
         Raises:
-            GpucloudError: ``limits`` refuses it.
+            GpucloudError: ``limits`` or ``forbids`` refuses it.
             NameTakenError: a living box of this owner has the name.
             RunTakenError: it is to be alone in its run, and another box of the run is living.
             StaleWriterError: the run, or the other box, was taken over.
@@ -268,8 +283,11 @@ class Journal:
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
             self._begin(writer, id, planned)
             box = writer.box(id)
-            if limits is not None and (budgets := writer.budgets()):
-                limits(box, budgets, writer.billed_since)
+            settings = writer.settings() if limits or forbids else Settings()
+            if forbids is not None and settings.policy:
+                forbids(box, settings.policy.rules, writer.billed_since)
+            if limits is not None and settings.budgets:
+                limits(box, settings.budgets, writer.billed_since)
             return box
 
         box = self._database.change(plan)
@@ -350,12 +368,25 @@ class Journal:
         """
 
         def change(writer: Writer) -> None:
-            if terms is None and name not in {budget.name for budget in writer.budgets()}:
+            if terms is None and name not in {budget.name for budget in writer.settings().budgets}:
                 raise KeyError(name)
             event = BudgetRemoved(by=by) if terms is None else BudgetSet(name=name, by=by, terms=terms)
             self._add(writer, budget_id(name), 0, event)
 
         self._database.change(change)
+
+    def apply_policy(self, rules: Rules, *, by: str) -> None:
+        """Puts these rules in force, instead of all others. In a team's journal only admins may do so.
+
+        Args:
+            rules: the rules; without any, everything is allowed.
+            by: the owner id of who does.
+
+        Raises:
+            ForbiddenError: this login may not.
+        """
+        event = PolicyApplied(by=by, rules=rules)
+        self._database.change(lambda writer: self._add(writer, POLICY_ID, 0, event))
 
     def recover_box(
         self,
@@ -629,10 +660,23 @@ class Journal:
         with self._database.reading() as reader:
             return reader.runs_named(owner, run_id)
 
+    def settings(self) -> Settings:
+        """What admins have set: the budgets of all owners, by name, and the policy."""
+        with self._database.reading() as reader:
+            return reader.settings()
+
     def budgets(self) -> list[Budget]:
         """The budgets of all owners, by name."""
-        with self._database.reading() as reader:
-            return reader.budgets()
+        return list(self.settings().budgets)
+
+    def policy(self) -> Policy | None:
+        """The policy in force; ``None`` if none was ever applied."""
+        return self.settings().policy
+
+    def rules(self) -> Rules:
+        """The rules of the policy in force."""
+        policy = self.policy()
+        return policy.rules if policy else NO_RULES
 
     def billed_since(self, since: datetime | None) -> list[Box]:
         """The holdings of all owners that live, or ended since then, or of all times; oldest first."""

@@ -12,6 +12,7 @@ from typing import Any
 from gpucloud.errors import UsageError
 from gpucloud.journal.events import FirstOfBox, RunBegun
 from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.policy import POLICY_ID
 from gpucloud.journal.records import Intent, ResourceRow, StoredEvent
 from gpucloud.journal.sqlite.memory import replayed
 from gpucloud.journal.sqlite.reading import Reader
@@ -106,10 +107,12 @@ def _contents(tables: Journal | Reader, owners: set[str]) -> dict[str, Any]:
     for resource in tables.resources_of([box.id for box in boxes]):
         parts[resource.box].append(resource)
     runs = [run for owner in owners for run in tables.runs(owner=owner, over=True, since=None)]
+    settings = tables.settings()
     return {
         **{box.id: (replace(box, lease=None), parts[box.id]) for box in boxes},
         **{run.id: replace(run, lease=None) for run in runs},
-        **{budget.id: budget for budget in tables.budgets()},
+        **{budget.id: budget for budget in settings.budgets},
+        POLICY_ID: settings.policy,
     }
 
 

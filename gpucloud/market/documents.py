@@ -50,12 +50,24 @@ class RelaxationDocument(TypedDict):
     best: OfferDocument
 
 
+class ForbiddenDocument(TypedDict):
+    """How many offers a rule of the policy forbids.
+
+    Attributes:
+        rule: as it stands in the policy's file.
+    """
+
+    rule: str
+    offers: int
+
+
 class OffersDocument(TypedDict):
     """The offers that match, the best first.
 
     Attributes:
         as_of: the date of the newest price.
         rates: the exchange rates behind prices in USD.
+        policy: how many of these offers each rule of the policy forbids; they are flagged ``forbidden``.
         turned_down: refused offers; this and the following with ``--why``.
         turned_down_by: the number of offers that each rule refuses.
         other_counts: the counts that a GPU comes in, by its name.
@@ -65,6 +77,7 @@ class OffersDocument(TypedDict):
     as_of: Day | None
     offers: list[OfferDocument]
     rates: list[RateDocument]
+    policy: list[ForbiddenDocument]
     turned_down: NotRequired[list[RefusalDocument]]
     turned_down_by: NotRequired[dict[str, int]]
     other_counts: NotRequired[dict[str, list[Number]]]

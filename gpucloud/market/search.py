@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
@@ -118,11 +118,13 @@ class Offers:
         offers: those that match, the best first.
         explanation: every refused offer with its reasons, if requested.
         rates: the exchange rates behind prices in USD.
+        forbidden: how many of them each rule of the policy forbids, by its words.
     """
 
     offers: Sequence[Offer]
     explanation: Explanation | None
     rates: Sequence[Rate]
+    forbidden: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def failure(self) -> GpucloudError | None:
@@ -138,6 +140,7 @@ class Offers:
             "as_of": max(dates).isoformat() if dates else None,
             "offers": [offer.document() for offer in self.offers],
             "rates": [rate.document() for rate in self.rates],
+            "policy": [{"rule": rule, "offers": count} for rule, count in self.forbidden.items()],
         }
         if self.explanation:
             fields["turned_down"] = [_refusal(refusal) for refusal in self.explanation.refused[:limit]]

@@ -15,6 +15,7 @@ from gpucloud.planning.own_image import own_image
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.planner import make_plan, wish_for
 from gpucloud.planning.volume_choice import places_of, usable_volumes
+from gpucloud.policy.rules import refuse_end, refuse_request
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
@@ -37,11 +38,15 @@ def plan_launch(
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
+        PolicyError: the policy forbids such a box.
         UsageError: the spec has no GPU, a volume, an image, a data set or a bucket of it cannot be used, or
             its box would end before it can be used.
     """
     spec.require_gpu()
     refuse_short(spec.ends_after(LAUNCH_TTL), "--ttl")
+    rules = context.journal.rules()
+    ends = rules.ttl if spec.budget else spec.ends_after(LAUNCH_TTL)  # a budget may end it earlier
+    refuse_request(rules, lives=ends, tags=spec.tags, checkpoint_to=spec.checkpoint_to)
     near = place_near(context, market, spec)
     data = measured(context, spec, to_buy=to_buy)
     for each in data:
@@ -58,12 +63,15 @@ def plan_launch(
         carried=carried,
         data=data,
         own=own_image(context.journal, context.owner, spec, context.clock()),
+        rules=rules,
     )
     with context.tasks.within(PLAN_S):
         plan = make_plan(context, market, wish)
     if spec.budget is not None:
         plan = within_a_budget(plan, spec, market)
-        refuse_short(lifetime(plan, spec, market), "--budget")
+        lives = lifetime(plan, spec, market)
+        refuse_short(lives, "--budget")
+        refuse_end(rules, lives)
     return plan
 
 

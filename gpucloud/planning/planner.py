@@ -20,6 +20,7 @@ from gpucloud.errors import (
     absence,
     is_absent,
 )
+from gpucloud.journal.policy import NO_RULES, Rules
 from gpucloud.market.search import search
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
@@ -29,6 +30,7 @@ from gpucloud.planning.egress import Carried
 from gpucloud.planning.limits import within_limits
 from gpucloud.planning.no_credentials import no_credentials
 from gpucloud.planning.own_image import OwnImage, image_id
+from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import (
     MAX_ATTEMPTS,
     Candidate,
@@ -44,6 +46,7 @@ from gpucloud.planning.plan import (
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
 from gpucloud.planning.spread import interleaved
 from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
+from gpucloud.policy.rules import allowed_purchases, forbidden, removed_text
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
@@ -60,6 +63,9 @@ MOVES_SHOWN = 3
 """How many prices that differ from the market's data to show one by one."""
 
 
+POLICY = "by policy"
+"""What is left out by the policy, in a plan."""
+
 Priced = tuple[str, str, Purchase, str]
 """The key of a price: cloud, region, way of paying, instance type."""
 
@@ -72,7 +78,7 @@ class Wish:
     means that the plan is bought at once, for which this machine's clock must be right. ``avoided`` are
     places to leave out as long as others match. ``carried`` is a checkpoint to restore, which counts in the
     order. ``data`` are the data sets of the spec. ``own`` is the snapshot of a box that ``image`` names, if
-    it names one.
+    it names one. ``rules`` are those of the policy.
     """
 
     demand: Demand
@@ -87,6 +93,7 @@ class Wish:
     avoided: Avoided = NOTHING_AVOIDED
     carried: Carried | None = None
     data: tuple[DataSource, ...] = ()
+    rules: Rules = NO_RULES
 
 
 def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
@@ -94,6 +101,7 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
 
     Raises:
         NoOfferError: nothing matches, or no capacity is held for ``reserved``.
+        PolicyError: offers match, but the policy forbids every one.
         PriceError: offers match, but every one costs more than the limit.
         UsageError: only stale prices are known and no cloud answers; or the image cannot work; or the plan is
             to be bought, and this machine's clock is wrong.
@@ -102,6 +110,8 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     wanted = candidates_of(search(market, wish.demand, context.clock().date()).offers)
     if not wanted:
         raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
+    wish = replace(wish, purchases=allowed_purchases(wish.rules, wish.purchases))
+    wanted, removed = permitted(wish.rules, market, wanted, wish.purchases)
     if wish.carried is not None:
         wanted = wish.carried.ordered(market, wanted)
     driven, vgpus = without_vgpus(wanted, wish.image)
@@ -122,12 +132,19 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
     _tell_moves(context, wanted, tried)
     if wish.carried is not None and (passed_over := wish.carried.passed_over(market, tried)):
         context.tell("plan", passed_over)
+    removed["max_price"] = inquiry.above_policy
     endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=context.clock(),
         spec=wish.spec.document(),
         attempts=tried,
-        left_out={**inquiry.access.left_out, **_too_small(inquiry.short.values()), **unfit, **vgpus},
+        left_out={
+            **inquiry.access.left_out,
+            **_too_small(inquiry.short.values()),
+            **unfit,
+            **vgpus,
+            **({POLICY: "; ".join(texts)} if (texts := removed_text(wish.rules, removed)) else {}),
+        },
         endings=endings,
         remarks=inquiry.access.said_of(endings),
         data=priced(market, wish.data, (tried[0].cloud, tried[0].region), wish.spec.machines),
@@ -158,6 +175,8 @@ class Inquiry:
         self._held: list[HeldCapacity] | None = None
         self.access = Access(context, to_buy=wish.to_buy)
         self.short: dict[tuple[str, ...], Shortfall] = {}
+        self.above_policy = 0
+        """How many candidates cost more than the policy allows."""
 
     def attempts(self) -> tuple[Candidate, ...]:
         """The attempts, in order.
@@ -177,6 +196,8 @@ class Inquiry:
             if not exceeded:
                 break
             self.short.update(exceeded)  # without those, others move up
+        most = self._wish.rules.max_price
+        self.above_policy = sum(most is not None and each.price_usd > most for each in ranked)
         return tried or self._refuse(ranked)
 
     def _first(self, ranked: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -211,7 +232,8 @@ class Inquiry:
         ranked = [each for each in rank(bought + held) if each.key not in self.short]
         if not self._asked:
             return ranked, hopeful(bought)
-        return ranked, under(hopeful(ranked), self._wish.max_price_usd)
+        limits = (self._wish.max_price_usd, self._wish.rules.max_price)
+        return ranked, under(hopeful(ranked), min(filter(None, limits), default=None))
 
     def _trusted(self, ranked: Iterable[Candidate]) -> Iterator[Candidate]:
         """The candidates that may be bought at their known prices, each with its ceiling."""
@@ -225,7 +247,9 @@ class Inquiry:
         limit, on_demand = self._wish.max_price_usd, None
         if limit is None and candidate.purchase is Purchase.SPOT:
             on_demand = self._on_demand_usd(candidate)
-        return capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
+        found = capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
+        most = self._wish.rules.max_price
+        return found if most is None else replace(found, ceiling_usd=min(found.ceiling_usd, most))
 
     def _on_demand_usd(self, candidate: Candidate) -> Decimal | None:
         """The on-demand price of the same type and region: today's, otherwise that of the market's data."""
@@ -262,12 +286,20 @@ class Inquiry:
             )
         affordable = [each for each in map(self._capped, ranked) if each.price_usd <= each.ceiling_usd]
         if not affordable:
-            raise _too_dear(self._capped(ranked[0]))
+            raise self._too_dear(ranked[0])
         cheapest = affordable[0]
         raise UsageError(
             f"the price of {cheapest.place} is of {cheapest.as_of}; {cheapest.cloud} returned none today",
             hint="accept this price: --accept-snapshot-price",
         )
+
+    def _too_dear(self, cheapest: Candidate) -> GpucloudError:
+        rules, limit = self._wish.rules, self._wish.max_price_usd
+        if rules.max_price is not None and (limit is None or rules.max_price < limit):
+            return forbidden(
+                rules, "max_price", f"every offer that matches; the cheapest is {_costing(cheapest)}"
+            )
+        return _too_dear(self._capped(cheapest))
 
 
 def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
@@ -395,12 +427,18 @@ class Access:
 
 def _too_dear(cheapest: Candidate) -> PriceError:
     error = PriceError(
-        f"every offer costs more than {cheapest.ceiling_usd:f} USD per hour; the cheapest is {cheapest.place}"
-        f" at {cheapest.price_usd.normalize():f} USD ({cheapest.source}, {cheapest.as_of})",
+        f"every offer costs more than {cheapest.ceiling_usd:f} USD per hour; the cheapest is"
+        f" {_costing(cheapest)}",
         hint=f"raise --max-price to {cheapest.price_usd.normalize():f}, or allow other ways of paying",
     )
     error.cloud = cheapest.cloud
     return error
+
+
+def _costing(candidate: Candidate) -> str:
+    """A candidate with its price, for people."""
+    usd = candidate.price_usd.normalize()
+    return f"{candidate.place} at {usd:f} USD ({candidate.source}, {candidate.as_of})"
 
 
 def _tell_moves(context: Context, snapshot: Iterable[Candidate], today: Iterable[Candidate]) -> None:
@@ -484,11 +522,12 @@ def wish_for(
     carried: Carried | None = None,
     data: tuple[DataSource, ...] = (),
     own: OwnImage | None = None,
+    rules: Rules = NO_RULES,
 ) -> Wish:
     """The wish of a spec.
 
     ``volumes`` are the places of its volumes, ``near`` is that of its bucket, ``data`` are its data sets, and
-    ``own`` is the snapshot of a box that it boots from.
+    ``own`` is the snapshot of a box that it boots from, ``rules`` are those of the policy.
 
     Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
@@ -509,4 +548,5 @@ def wish_for(
         avoided=avoided,
         carried=carried,
         data=data,
+        rules=rules,
     )

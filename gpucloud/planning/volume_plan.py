@@ -11,6 +11,7 @@ from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.facts import Place, Price
 from gpucloud.journal.records import Box
 from gpucloud.market.search import search
+from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import Access, candidates_of
 from gpucloud.runtime.context import Context
@@ -79,6 +80,7 @@ def plan_volume(
     Raises:
         UsageError: it is kept too briefly, or its cloud does not sell that size.
         NoOfferError: no machine matches.
+        PolicyError: the policy forbids every machine that matches.
         CloudError: no cloud can be used.
     """
     check_keep(keep)
@@ -130,6 +132,7 @@ def _cheapest(context: Context, market: Market, near: Spec) -> Candidate:
     wanted = [each for each in found if each.zone or each.cloud not in zoned]
     if not wanted:
         raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
+    wanted, _ = permitted(context.journal.rules(), market, wanted)
     access = Access(context, to_buy=True)
     while True:
         left = [each for each in wanted if each.cloud not in access.left_out]

@@ -14,7 +14,15 @@ from functools import partial
 
 from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.kept_logs import keep_logs
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.errors import (
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    NoOfferError,
+    PolicyError,
+    PriceError,
+    UsageError,
+)
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.errors import JournalError, RunTakenError
@@ -316,7 +324,7 @@ def _lasts(error: GpucloudError) -> bool:
     return isinstance(error, _LASTING) and not isinstance(error, _PASSING)
 
 
-_LASTING = (NoOfferError, PriceError, UsageError, CheckpointFailedError)
+_LASTING = (NoOfferError, PolicyError, PriceError, UsageError, CheckpointFailedError)
 _PASSING = (JournalError, RunTakenError, NotHereError)
 
 

@@ -33,8 +33,8 @@ EVENTS = (
 )
 ERRORS = (
     "GpucloudError UsageError SpecError NoOfferError PriceError BudgetError CloudError OutcomeUnknownError"
-    " OwedError SetupFailedError BoxLostError ConnectionFailedError NotCopiedError InterruptedBySignal"
-    " ErrorClass"
+    " OwedError PolicyError SetupFailedError BoxLostError ConnectionFailedError NotCopiedError"
+    " InterruptedBySignal ErrorClass"
 )
 FLEET = "Fleet Reconciled Cluster NodeClass Slot SlotState Action"
 HEAVY = {"pydantic", "rich", "typer", "boto3", "botocore", "azure", "alibabacloud_tea_openapi", "sqlite3"}

@@ -72,6 +72,7 @@ ROWS: Mapping[str, Row] = {
     "spend": Row(line=("spend",), box=True),
     "dashboard": Row(line=("dashboard", "--html", "page.html"), box=True),  # a page that is served goes on
     "budget": Row(line=("budget", "list"), box=True),
+    "policy": Row(line=("policy", "show"), box=True),
     "check": Row(line=("check",), limit_s=180),
     "metrics": Row(line=("metrics", "--once"), box=True),
     "notify": Row(line=("notify", "test")),

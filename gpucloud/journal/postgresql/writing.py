@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpucloud.journal.events import BudgetRemoved, BudgetSet, FirstOfBox, RunBegun
+from gpucloud.journal.events import OF_SETTINGS, FirstOfBox, RunBegun
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.postgresql.copies import EVENT, Copies, Rows, nothing_of, queries_for, rows_by_id
 from gpucloud.journal.postgresql.schema import HELD, NUMBERED
 from gpucloud.journal.postgresql.server import READ, WRITE
 from gpucloud.journal.records import Appended, Box, NewEvent, Run
-from gpucloud.journal.sqlite.reading import OF_BUDGETS, Query, Reader, Row
+from gpucloud.journal.sqlite.reading import OF_SETTINGS as SETTINGS
+from gpucloud.journal.sqlite.reading import Query, Reader, Row
 
 Asker = Callable[[Sequence[Query], str], Sequence[Sequence[Row]]]
 """Answers queries in one transaction of a mode."""
@@ -109,13 +110,10 @@ class Writer(Reader):
         if appended is Appended.STALE and self._is_written(new):
             return Appended.WAS_WRITTEN
         if appended is Appended.WRITTEN:
-            match new.event:
-                case FirstOfBox() | RunBegun():
-                    self._begin(new.event.owner, EVERYBODY)
-                case BudgetSet() | BudgetRemoved():
-                    self._begin(OF_BUDGETS)
-                case _:
-                    pass
+            if isinstance(new.event, FirstOfBox | RunBegun):
+                self._begin(new.event.owner, EVERYBODY)
+            elif isinstance(new.event, OF_SETTINGS):
+                self._begin(SETTINGS)
         return appended
 
     def _begin(self, *owners: str) -> None:

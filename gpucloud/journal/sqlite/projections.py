@@ -16,14 +16,16 @@ from gpucloud.journal.budgets import terms_text
 from gpucloud.journal.facts import Facts, NamedRef, Node, Price, facts_text, plain, read_facts
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, may_become
+from gpucloud.journal.policy import rules_text
 from gpucloud.journal.sqlite import run_projections
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
 BOXES, RUNS = HELD = ("boxes", "runs")
 """The tables of what has events, a lease and an epoch of its own. Ids are unique among all."""
-BUDGETS = "budgets"
-NUMBERED = (*HELD, BUDGETS)
+SETTINGS = "budgets"
+"""The table of budgets, which has the policy too: a row whose terms are its rules."""
+NUMBERED = (*HELD, SETTINGS)
 """The tables of what has events of its own."""
 
 PARTS: Mapping[str, str | None] = {
@@ -47,8 +49,7 @@ def project(connection: sqlite3.Connection, box: str, number: int, at: str, even
         sqlite3.IntegrityError: the box exists already, or a living one has its name.
     """
     _PROJECT[type(event)](connection, box, at, event)
-    of_budget = isinstance(event, events.BudgetSet | events.BudgetRemoved)
-    table = BUDGETS if of_budget else _table_of(connection, box)
+    table = SETTINGS if isinstance(event, events.OF_SETTINGS) else _table_of(connection, box)
     connection.execute(f"UPDATE {table} SET number = ? WHERE id = ?", (number, box))  # noqa: S608  # nosec B608
 
 
@@ -461,11 +462,21 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _budget_set(connection: sqlite3.Connection, budget: str, at: str, event: events.BudgetSet) -> None:
+    _set(connection, budget, at, name=event.name, by=event.by, terms=terms_text(event.terms))
+
+
+def _policy_applied(
+    connection: sqlite3.Connection, policy: str, at: str, event: events.PolicyApplied
+) -> None:
+    _set(connection, policy, at, name="", by=event.by, terms=rules_text(event.rules))
+
+
+def _set(connection: sqlite3.Connection, id: str, at: str, **values: str) -> None:  # noqa: A002
     connection.execute(
         "INSERT INTO budgets (id, name, epoch, number, by, at, terms)"
         " VALUES (:id, :name, 0, 0, :by, :at, :terms)"
         " ON CONFLICT (id) DO UPDATE SET by = excluded.by, at = excluded.at, terms = excluded.terms",
-        {"id": budget, "name": event.name, "by": event.by, "at": at, "terms": terms_text(event.terms)},
+        {"id": id, "at": at, **values},
     )
 
 
@@ -502,4 +513,5 @@ _PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
     events.RunEnded: run_projections.ended,
     events.BudgetSet: _budget_set,
     events.BudgetRemoved: _budget_removed,
+    events.PolicyApplied: _policy_applied,
 }

@@ -18,7 +18,8 @@ from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState, Lease
-from gpucloud.journal.records import Box, Intent, ResourceRow, Run, SpotRun, StoredEvent
+from gpucloud.journal.policy import POLICY_ID, Policy, read_rules
+from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
 from gpucloud.journal.runs import RunState, read_run_facts
 from gpucloud.journal.sqlite.names import GOING_ON, LIVING
 from gpucloud.journal.sqlite.projections import NUMBERED
@@ -48,8 +49,8 @@ ON machine.box = usage.box AND machine.n = (
 """
 
 
-OF_BUDGETS = "budgets:"
-"""The scope of what is read of budgets, as an owner; no login and no owner id has a colon."""
+OF_SETTINGS = "budgets:"
+"""The scope of what is read of budgets and the policy, as an owner; no login and no owner id has a colon."""
 
 
 class Row(Protocol):
@@ -143,12 +144,17 @@ class Reader:
     def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
         return list(map(_run, self._rows(f"SELECT * FROM runs WHERE {condition} ORDER BY id", values)))  # noqa: S608  # nosec B608
 
-    # --- budgets
+    # --- budgets and the policy
 
-    def budgets(self) -> list[Budget]:
-        """The budgets of all owners, by name."""
+    def settings(self) -> Settings:
+        """The budgets of all owners, by name, and the policy."""
         query = "SELECT id, name, by, at, terms FROM budgets WHERE terms IS NOT NULL ORDER BY name"
-        return list(map(_budget, self._rows(query, {"owner": OF_BUDGETS})))
+        rows = self._rows(query, {"owner": OF_SETTINGS})
+        policies = [_policy(row) for row in rows if row["id"] == POLICY_ID]
+        return Settings(
+            budgets=tuple(_budget(row) for row in rows if row["id"] != POLICY_ID),
+            policy=policies[0] if policies else None,
+        )
 
     def billed_since(self, since: datetime | None) -> list[Box]:
         """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
@@ -262,6 +268,11 @@ def _held(row: Row) -> dict[str, Any]:
         lease["beat"] = datetime.fromisoformat(lease["beat"])
     values["lease"] = Lease(**lease) if lease else None
     return values
+
+
+def _policy(row: Row) -> Policy:
+    rules = read_rules(json.loads(row["terms"]))
+    return Policy(rules=rules, by=row["by"], at=datetime.fromisoformat(row["at"]))
 
 
 def _budget(row: Row) -> Budget:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from gpucloud.journal.errors import NameTakenError, RunLivesError
-from gpucloud.journal.events import VERSION, BudgetSet, FirstOfBox, RunBegun
+from gpucloud.journal.events import VERSION, BudgetSet, FirstOfBox, PolicyApplied, RunBegun
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.records import Appended, NewEvent
@@ -50,7 +50,7 @@ class Writer(Reader):
             return Appended.WAS_WRITTEN
         if self.position(box) != (new.epoch, number - 1):
             return Appended.STALE
-        if number == 1 and not isinstance(new.event, FirstOfBox | RunBegun | BudgetSet):
+        if number == 1 and not isinstance(new.event, FirstOfBox | RunBegun | BudgetSet | PolicyApplied):
             raise ValueError(f"there is no box or run {box}, which {new.event.type!r} could follow")
         time = at.isoformat()
         self._connection.execute(

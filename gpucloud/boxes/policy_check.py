@@ -1,0 +1,104 @@
+"""Holds a box against the journal's policy in the transaction that plans it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from gpucloud.journal.policy import Rules
+from gpucloud.journal.records import Box
+from gpucloud.journal.store import BilledSince
+from gpucloud.planning.plan import Candidate
+from gpucloud.policy.rules import (
+    Rented,
+    against_machine,
+    against_payment,
+    forbidden,
+    refuse_end,
+    refuse_more,
+    refuse_request,
+)
+from gpucloud.runtime.context import Context
+from gpucloud_pricing import Market
+
+
+class PolicyCheck:
+    """Refuses a box that the policy forbids; see :data:`gpucloud.journal.store.Forbids`.
+
+    The policy may have been applied since the plan was made, so all of its rules are looked at.
+
+    Args:
+        market: for groups of regions, exchange rates, and how clouds bill.
+        clock: gives the time in UTC.
+        attempts: the offers that may be bought.
+    """
+
+    def __init__(self, market: Market, clock: Callable[[], datetime], attempts: Sequence[Candidate]) -> None:
+        self._market, self._clock, self._attempts = market, clock, attempts
+
+    def __call__(self, plan: Box, rules: Rules, billed_since: BilledSince) -> None:
+        """Counts as of this moment.
+
+        Raises:
+            PolicyError: a rule forbids the box.
+        """
+        for attempt in self._attempts:
+            payment = against_payment(rules, str(attempt.purchase), attempt.ceiling_usd)
+            rule = against_machine(rules, self._market, attempt) or payment
+            if rule is not None:
+                raise forbidden(rules, rule, attempt.place)
+        refuse_request(
+            rules,
+            lives=plan.expires_at - plan.created_at if plan.expires_at else None,
+            tags=plan.wanted.tags,
+            checkpoint_to=plan.wanted.spec.get("checkpoint_to"),
+        )
+        if rules.boxes or rules.per_hour:
+            others = [box for box in billed_since(self._clock()) if box.id not in {plan.id, plan.replaces}]
+            adds = plan.ceiling.usd_per_hour if plan.ceiling else Decimal(0)
+            refuse_more(rules, plan.owner, adds, others, self._market, starts=False)
+
+
+def refuse_start(
+    context: Context, market: Market, box: Box, price_usd: Decimal | None, end: datetime | None
+) -> None:
+    """Refuses to start a stopped box that could not be launched now.
+
+    Args:
+        context: journal and clock of this call.
+        market: as of :class:`PolicyCheck`.
+        box: the box.
+        price_usd: the price of its compute per hour from now on; ``None`` if nothing is paid for it.
+        end: its new deadline; ``None`` for none.
+
+    Raises:
+        PolicyError: a rule forbids it.
+    """
+    assert box.offer is not None  # noqa: S101  (it has a machine)
+    assert box.place is not None  # noqa: S101
+    rules, offer, now = context.journal.rules(), box.offer, context.clock()
+    gpu = offer.gpu.model if offer.gpu else ""
+    machine = Rented(box.place.cloud, box.place.region, offer.instance_type, gpu)
+    rule = against_machine(rules, market, machine) or against_payment(rules, offer.purchase, price_usd)
+    if rule is not None:
+        raise forbidden(rules, rule, f"to start {box.name!r} ({offer.instance_type}, {box.place.region})")
+    refuse_request(
+        rules,
+        lives=None if end is None else end - now,
+        tags=box.wanted.tags,
+        checkpoint_to=box.wanted.spec.get("checkpoint_to"),
+    )
+    if rules.per_hour:
+        others = context.journal.billed_since(now)
+        refuse_more(rules, box.owner, price_usd or Decimal(0), others, market, starts=True)
+
+
+def refuse_later_end(context: Context, box: Box, end: datetime | None) -> None:
+    """Refuses to move the end of a box beyond what the policy allows; an earlier end than now is no matter.
+
+    Raises:
+        PolicyError: the new end is later, and too far off.
+    """
+    if end is None or (box.expires_at is not None and end > box.expires_at):
+        refuse_end(context.journal.rules(), None if end is None else end - context.clock())

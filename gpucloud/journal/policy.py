@@ -1,0 +1,87 @@
+"""The policy as the journal keeps it: what may be launched by those who share the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpucloud.journal.facts import Data, plain
+
+POLICY_ID = "policy:"
+"""The id under which the events of the policy stand; no box, run or budget has such a one."""
+EVERYBODY = "*"
+"""In a limit by owner: all who are not named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is allowed; an empty field, or ``None``, is no rule.
+
+    Attributes:
+        clouds: names, globs, ``!x`` to leave out.
+        regions: as ``clouds``, with geo groups.
+        instance_types: as ``clouds``.
+        gpus: models, as ``clouds``.
+        purchase: ways of paying.
+        max_price: in USD per hour and node, compute only.
+        boxes: how many boxes of an owner may live, by owner; those that are stopped count.
+        per_hour: what the holdings of an owner may cost in USD per hour together, by owner.
+        tags: names of tags that a box must have.
+        ttl_s: how far off the end of a box may be, in seconds.
+        checkpoint_to: where checkpoints may be kept: the beginnings of URLs.
+    """
+
+    clouds: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    purchase: tuple[str, ...] = ()
+    max_price: Decimal | None = None
+    boxes: Mapping[str, int] = field(default_factory=dict[str, int])
+    per_hour: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
+    tags: tuple[str, ...] = ()
+    ttl_s: int | None = None
+    checkpoint_to: tuple[str, ...] = ()
+
+    @property
+    def ttl(self) -> timedelta | None:
+        """How far off the end of a box may be."""
+        return None if self.ttl_s is None else timedelta(seconds=self.ttl_s)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of the rules that there are, as in a file."""
+        names = ((name.removesuffix("_s"), getattr(self, name)) for name in self.__slots__)
+        return tuple(name for name, value in names if value not in (None, (), {}))
+
+
+NO_RULES = Rules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The policy in force, and the owner id of who applied it, and when."""
+
+    rules: Rules
+    by: str
+    at: datetime
+
+
+def rules_text(rules: Rules) -> str:
+    """Rules as JSON text for the journal's table."""
+    return json.dumps(plain(rules), sort_keys=True)
+
+
+def read_rules(data: Data) -> Rules:
+    """The reverse of :func:`rules_text`."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+    }
+    if values["max_price"] is not None:
+        values["max_price"] = Decimal(values["max_price"])
+    values["per_hour"] = {owner: Decimal(most) for owner, most in values["per_hour"].items()}
+    return Rules(**values)

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from gpucloud.clouds.cloud import Cloud, Clouds
-from gpucloud.clouds.provider import Checkup
+from gpucloud.clouds.provider import Checkup, Provider, StatesPolicies
 from gpucloud.errors import CloudError, ErrorClass, UsageError
+from gpucloud.journal.policy import Rules
 from gpucloud.market.catalog import check_places
 from gpucloud.planning.clock_check import SKEW_FAILS
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.planning.quota import shortfall
-from gpucloud.resources import Identity, Permission, Quota
+from gpucloud.policy.guardrail import bounds_of, not_held
+from gpucloud.resources import CloudPolicy, CloudRole, Identity, Permission, Quota
 from gpucloud.runtime.context import SET_CLOCK
 from gpucloud.runtime.tasks import Call, Tasks, TimedOutError
 from gpucloud.spec.model import Spec
@@ -166,18 +168,50 @@ def check(
     return Checked(clouds=found, machine=machine, exit_code=_exit_code(found, machine, spec))
 
 
-def policy(clouds: Clouds, cloud: str) -> str:
-    """The least privileges that gpucloud needs in a cloud, in the cloud's own format.
+def policy(clouds: Clouds, cloud: str, role: CloudRole, owner: str) -> CloudPolicy:
+    """The least privileges of a role in a cloud, in the cloud's own format.
+
+    Args:
+        clouds: those that are installed.
+        cloud: its name.
+        role: an admin has what all of gpucloud needs.
+        owner: the owner id of an operator.
 
     Raises:
         UsageError: there is no such cloud, or it tells none.
     """
+    provider = _named(clouds, cloud)
+    if isinstance(provider, StatesPolicies):
+        return provider.role_policy(role, owner)
+    if role is CloudRole.ADMIN and isinstance(provider, Checkup):
+        return CloudPolicy(document=provider.policy)
+    raise UsageError(f"--policy: {cloud} has no such policy to print")
+
+
+def guardrail(clouds: Clouds, cloud: str, rules: Rules, market: Market) -> CloudPolicy:
+    """A policy of a cloud that holds everybody to the rules, as far as the cloud can.
+
+    Raises:
+        UsageError: there is no such cloud, it tells none, or there is no rule that it could hold.
+    """
+    provider = _named(clouds, cloud)
+    if not isinstance(provider, StatesPolicies):
+        raise UsageError(f"--policy: {cloud} has no such policy to print")
+    bounds = bounds_of(rules, cloud, market)
+    limits = (bounds.regions, bounds.instance_types, bounds.purchases, bounds.tags)
+    if bounds.allowed and not any(limits):
+        raise UsageError(
+            f"--guardrail: the policy has no rule that {cloud} could hold",
+            hint="see the rules: gpucloud policy show; set some: gpucloud policy apply FILE",
+        )
+    found = provider.guardrail(bounds)
+    return replace(found, notes=(*found.notes, *not_held(rules)))
+
+
+def _named(clouds: Clouds, cloud: str) -> Provider:
     if cloud not in clouds.names():
         raise UsageError(f"--policy: there is no cloud {cloud!r}; allowed: {', '.join(clouds.names())}")
-    provider = clouds[cloud].provider
-    if not isinstance(provider, Checkup):
-        raise UsageError(f"--policy: {cloud} has no policy to print")
-    return provider.policy
+    return clouds[cloud].provider
 
 
 def _considered(market: Market, spec: Spec, today: date) -> list[Candidate]:

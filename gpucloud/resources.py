@@ -502,6 +502,43 @@ class Permission:
     fix: str
 
 
+class CloudRole(StrEnum):
+    """Whom a policy of a cloud is for, as the roles of a team's journal."""
+
+    VIEWER = "viewer"  # reads
+    OPERATOR = "operator"  # launches, changes and ends what carries its own owner id
+    ADMIN = "admin"  # the same with what carries any owner id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudPolicy:
+    """A policy in a cloud's own JSON, and what it cannot say, or what to do with it, in sentences."""
+
+    document: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What is allowed in a cloud; ``None`` is no limit.
+
+    Attributes:
+        allowed: whether anything is.
+        regions: the cloud's names.
+        other_regions: the other regions that are known.
+        instance_types: the cloud's names.
+        purchases: ways of paying.
+        tags: names of tags that a machine must have.
+    """
+
+    allowed: bool
+    regions: tuple[str, ...] | None
+    other_regions: tuple[str, ...]
+    instance_types: tuple[str, ...] | None
+    purchases: tuple[str, ...] | None
+    tags: tuple[str, ...]
+
+
 def _wrong(name: str, value: str) -> ValueError:
     said = ascii(value[:_SHOWN_CHARACTERS]) if value else "missing"
     return ValueError(f"{TAG_PREFIX}{name} is {said}")

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from gpucloud.planning.plan import Plan
     from gpucloud.planning.snapshot_plan import SnapshotPlan
     from gpucloud.planning.volume_plan import VolumePlan
+    from gpucloud.resources import CloudPolicy
     from gpucloud.runs.job import Write
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.spec.model import Spec
@@ -472,15 +473,35 @@ class Client:
         problem = session.journal_problem()
         return check(session.checking(), self.catalog.market, spec, self.state, problem)
 
-    def cloud_policy(self, cloud: str) -> str:
+    def cloud_policy(self, cloud: str, role: str = "admin") -> CloudPolicy:
         """The least-privilege policy for gpucloud in a cloud, in the cloud's own format.
+
+        Args:
+            cloud: its name.
+            role: ``admin`` for all of gpucloud, ``operator`` for what carries the owner id of this client, or
+                ``viewer`` for reading.
 
         Raises:
             UsageError: there is no such cloud, or it has no policy.
+            ValueError: there is no such role.
         """
         from gpucloud.checkup import policy
+        from gpucloud.resources import CloudRole
 
-        return policy(self._session.installed(), cloud)
+        wanted = CloudRole(role)
+        owner = self.owner if wanted is CloudRole.OPERATOR else ""
+        return policy(self._session.installed(), cloud, wanted, owner)
+
+    def cloud_guardrail(self, cloud: str) -> CloudPolicy:
+        """A policy in a cloud's own format that denies everybody what the rules of :attr:`policy` forbid.
+
+        Raises:
+            UsageError: there is no such cloud, or there is no rule that it could hold.
+        """
+        from gpucloud.checkup import guardrail
+
+        session = self._session
+        return guardrail(session.installed(), cloud, session.journal.rules(), session.catalog.market)
 
     def plan(self, spec: Spec, *, accept_snapshot_price: bool = False) -> Plan:
         """The plan of :meth:`launch`: attempts in order, with prices. Asks the clouds; buys nothing.

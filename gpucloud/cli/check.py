@@ -9,6 +9,8 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.options import takes_spec
+from gpucloud.errors import UsageError
+from gpucloud.resources import CloudRole
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -25,10 +27,20 @@ def check(
         str | None,
         typer.Option("--policy", help="Only print the least-privilege policy of a cloud.", metavar="CLOUD"),
     ] = None,
+    role: Annotated[
+        CloudRole | None,
+        typer.Option("--role", help="With --policy: that of a role; an operator has your owner ID."),
+    ] = None,
+    guardrail: Annotated[
+        bool,
+        typer.Option("--guardrail", help="With --policy: what denies everybody what `policy show` forbids."),
+    ] = False,
 ) -> int | None:
     """Check credentials, permissions, quotas, ssh and the clock; changes nothing."""
+    if policy is None and (role or guardrail):
+        raise UsageError("--role and --guardrail need --policy CLOUD")
     if policy is not None:
-        app.output.line(app.client.cloud_policy(policy).rstrip("\n"))
+        _print_policy(app, policy, role, guardrail=guardrail)
         return None
     with app.working(quiet=True) as (client, _):
         checked = client.check(spec)
@@ -37,6 +49,18 @@ def check(
     else:
         _show(app, checked)
     return checked.exit_code
+
+
+def _print_policy(app: App, cloud: str, role: CloudRole | None, *, guardrail: bool) -> None:
+    """The cloud's own document on stdout, and what it cannot say on stderr."""
+    if role and guardrail:
+        raise UsageError("--role and --guardrail contradict each other")
+    found = (
+        app.client.cloud_guardrail(cloud) if guardrail else app.client.cloud_policy(cloud, role or "admin")
+    )
+    app.output.line(found.document.rstrip("\n"))
+    for note in found.notes:
+        app.output.say(note)
 
 
 def _show(app: App, checked: Checked) -> None:

@@ -15,7 +15,7 @@ from gpucloud.resources import rfc3339
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import PolicyDocument, PolicyShowDocument
+    from gpucloud.cli.documents import PolicyApplyDocument, PolicyDocument, PolicyShowDocument
     from gpucloud.journal.policy import Policy
     from gpucloud_pricing.documents import MoneyDocument
 
@@ -31,12 +31,22 @@ def apply(
     A rule that is not in the file is lifted. Boxes that are there already stay, and are always ended.
     """
     source, text = _text_of(file)
-    _show(app, "policy-apply", app.client.policy.apply(text, source))
+    applied = app.client.policy.apply(text, source)
+    if app.output.json:
+        answer: PolicyApplyDocument = {"policy": _document(applied)}
+        app.output.document("policy-apply", answer)
+    else:
+        _show(app, applied)
 
 
 def show(app: App) -> None:
     """Show the policy in force, as YAML."""
-    _show(app, "policy-show", app.client.policy.show())
+    policy = app.client.policy.show()
+    if app.output.json:
+        answer: PolicyShowDocument = {"policy": None if policy is None else _document(policy)}
+        app.output.document("policy-show", answer)
+    else:
+        _show(app, policy)
 
 
 def _text_of(file: str) -> tuple[str, bytes]:
@@ -53,14 +63,10 @@ def _text_of(file: str) -> tuple[str, bytes]:
         raise UsageError(f"cannot read {file!r}: {error.strerror or error}") from error
 
 
-def _show(app: App, name: str, policy: Policy | None) -> None:
+def _show(app: App, policy: Policy | None) -> None:
     from gpucloud.policy.rules import words
 
     rules = [] if policy is None else [words(policy.rules, rule) for rule in policy.rules.given]
-    if app.output.json:
-        answer: PolicyShowDocument = {"policy": None if policy is None else _document(policy)}
-        app.output.document(name, answer)
-        return
     for line in rules:
         app.output.line(line)
     if not rules:

@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import (
+    Bounds,
+    CloudPolicy,
+    CloudRole,
     End,
     HeldCapacity,
     Identity,
@@ -636,6 +639,19 @@ class Checkup(Protocol):
 
     def server_time(self) -> datetime:
         """The cloud's time (the ``Date`` of an answer), in UTC."""
+        ...
+
+
+@runtime_checkable
+class StatesPolicies(Protocol):
+    """Clouds whose own policies can hold people to roles and rules. Calls nothing."""
+
+    def role_policy(self, role: CloudRole, owner: str, /) -> CloudPolicy:
+        """The privileges of a role; ``owner`` is the owner id of an operator."""
+        ...
+
+    def guardrail(self, bounds: Bounds, /) -> CloudPolicy:
+        """A policy that denies everybody what is out of bounds."""
         ...
 
 

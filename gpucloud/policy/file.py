@@ -14,7 +14,7 @@ from gpucloud_pricing import Demand, Market
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.places import BadPlaceError, knows_type
 
-HINT = "such as: {clouds: [aws], max_price: 4.50, boxes: 3, ttl: 24h}; see docs/policy.md"
+HINT = "such as: {regions: [eu], max_price: 4.50, boxes: 3, ttl: 24h}; see docs/policy.md"
 _PLACES = ("clouds", "regions", "instance_types")
 
 

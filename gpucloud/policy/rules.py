@@ -142,7 +142,7 @@ def marked(rules: Rules, market: Market, offers: Iterable[Offer]) -> tuple[list[
 
 
 def removed_text(rules: Rules, removed: Counter[str]) -> list[str]:
-    """How many offers each rule has removed: ``3 offers by clouds: [aws]``, its words in backquotes."""
+    """How many offers each rule has removed: ``3 offers by regions: [eu]``, its words in backquotes."""
     return [
         f"{count} offer{'s' if count > 1 else ''} by `{words(rules, rule)}`"
         for rule, count in removed.most_common()

@@ -20,6 +20,8 @@ _OPERATORS: Mapping[str, Callable[[str | None, str], bool]] = {
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
 """
+_NEGATED = {"StringNotEquals": "StringEquals", "StringNotLike": "StringLike"}
+"""Operators that hold where none of the values fits, and where the key is missing."""
 
 
 def statements_of(document: Mapping[str, Any]) -> list[Statement]:
@@ -32,7 +34,7 @@ def statements_of(document: Mapping[str, Any]) -> list[Statement]:
     for statement in statements:
         if statement["Effect"] not in {"Allow", "Deny"}:
             raise ValueError(f"Effect {statement['Effect']!r} is neither Allow nor Deny")
-        unknown = sorted(set(statement.get("Condition", {})) - set(_OPERATORS))
+        unknown = sorted(set(statement.get("Condition", {})) - set(_OPERATORS) - set(_NEGATED))
         if unknown:
             raise ValueError(f"conditions with {', '.join(unknown)} are not understood by the sandbox")
     return statements
@@ -50,7 +52,11 @@ def words(value: str | list[str]) -> list[str]:
 
 def _holds(condition: Mapping[str, Mapping[str, str | list[str]]], keys: Keys) -> bool:
     return all(
-        any(_OPERATORS[operator](keys.get(key), word) for word in words(wanted))
+        _fits(_NEGATED.get(operator, operator), keys.get(key), words(wanted)) != (operator in _NEGATED)
         for operator, demands in condition.items()
         for key, wanted in demands.items()
     )
+
+
+def _fits(operator: str, value: str | None, wanted: list[str]) -> bool:
+    return any(_OPERATORS[operator](value, word) for word in wanted)

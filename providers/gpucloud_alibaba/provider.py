@@ -26,6 +26,9 @@ from gpucloud.clouds.provider import (
     Witness,
 )
 from gpucloud.resources import (
+    Bounds,
+    CloudPolicy,
+    CloudRole,
     HeldCapacity,
     Identity,
     Machine,
@@ -54,6 +57,7 @@ from gpucloud_alibaba import (
     placement,
     power,
     prices,
+    privileges,
     quotas,
     storage,
     volumes,
@@ -383,6 +387,14 @@ class AlibabaProvider:
     def policy(self) -> str:
         """The least privileges, in RAM's JSON."""
         return checkup.policy()
+
+    def role_policy(self, role: CloudRole, owner: str, /) -> CloudPolicy:
+        """The privileges of a role."""
+        return privileges.role_policy(role, owner)
+
+    def guardrail(self, bounds: Bounds, /) -> CloudPolicy:
+        """A policy that denies everybody what is out of bounds."""
+        return privileges.guardrail(bounds)
 
     def identity(self) -> Identity:
         """The identity of the credentials."""

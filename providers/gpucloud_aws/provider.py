@@ -26,6 +26,9 @@ from gpucloud.clouds.provider import (
 )
 from gpucloud.resources import (
     EXPIRES_TAG,
+    Bounds,
+    CloudPolicy,
+    CloudRole,
     End,
     HeldCapacity,
     Identity,
@@ -57,6 +60,7 @@ from gpucloud_aws import (
     own_images,
     power,
     prices,
+    privileges,
     quotas,
     schedule,
     snapshots,
@@ -384,6 +388,14 @@ class AwsProvider:
     def policy(self) -> str:
         """The least privileges, in IAM's JSON."""
         return checkup.policy()
+
+    def role_policy(self, role: CloudRole, owner: str, /) -> CloudPolicy:
+        """The privileges of a role."""
+        return privileges.role_policy(role, owner)
+
+    def guardrail(self, bounds: Bounds, /) -> CloudPolicy:
+        """A policy that denies everybody what is out of bounds."""
+        return privileges.guardrail(bounds)
 
     def identity(self) -> Identity:
         """The identity of the credentials."""

@@ -25,6 +25,9 @@ from gpucloud.clouds.provider import (
 )
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
+    Bounds,
+    CloudPolicy,
+    CloudRole,
     End,
     HeldCapacity,
     Identity,
@@ -55,6 +58,7 @@ from gpucloud_azure import (
     own_images,
     power,
     prices,
+    privileges,
     quotas,
     storage,
     volumes,
@@ -366,6 +370,14 @@ class AzureProvider:
     def policy(self) -> str:
         """A custom role."""
         return checkup.policy()
+
+    def role_policy(self, role: CloudRole, owner: str, /) -> CloudPolicy:
+        """The privileges of a role."""
+        return privileges.role_policy(role, owner)
+
+    def guardrail(self, bounds: Bounds, /) -> CloudPolicy:
+        """A policy that denies everybody what is out of bounds."""
+        return privileges.guardrail(bounds)
 
     def identity(self) -> Identity:
         """The signed-in user or application."""

@@ -236,7 +236,7 @@ def test_what_is_asked_before_buying_is_typed(client: Client) -> None:
     assert client.images(spec)[0].driver
     assert client.equivalents(Spec(gpu="T4:4")).unit == "GiB"
     assert client.check(spec).exit_code == 0
-    assert "ec2:RunInstances" in client.cloud_policy("aws")
+    assert "ec2:RunInstances" in client.cloud_policy("aws").document
     assert client.spend().totals == []
     assert client.audit().calls == []
     assert client.commitments(["aws"]).by_cloud["aws"].absent is None

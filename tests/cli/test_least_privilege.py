@@ -153,3 +153,111 @@ def without(document: Any, action: str) -> Any:
         if left:
             kept.append({**statement, "Action": left})
     return {**document, "Statement": kept}
+
+
+# --- roles, and what nobody may do
+
+
+def printed(cli: Shell, cloud: str, *flags: str, owner: str = "me") -> Any:
+    found = cli("check", "--policy", cloud, *flags, GPUCLOUD_OWNER=owner)
+    assert found.code == 0, found.err
+    return json.loads(found.out)
+
+
+@pytest.mark.parametrize("cloud", ["aws", "alibaba"])
+def test_an_operator_lives_with_its_own_boxes_and_cannot_end_those_of_somebody_else(
+    cli: Shell, cloud: str
+) -> None:
+    """Whatever the journal says: the cloud refuses. A viewer sees them, and launches nothing."""
+    assert cli(*launch(cloud, "--name", "theirs"), GPUCLOUD_OWNER="alice").code == 0
+    [billed] = [each for each in cli.billed() if each["kind"] == "instance"]
+    apply(cli, cloud, printed(cli, cloud, "--role", "operator", owner="bob"))
+    assert cli(*launch(cloud, "--name", "mine", "--on-demand"), GPUCLOUD_OWNER="bob").code == 0
+    assert cli("extend", "mine", "--ttl", "30h", GPUCLOUD_OWNER="bob").code == 0
+    refused = cli("down", "theirs", "--yes", "--json", GPUCLOUD_OWNER="alice")
+    assert refused.code == 8, refused.err
+    assert cli("down", "mine", "--yes", GPUCLOUD_OWNER="bob").code == 0
+    assert [each["id"] for each in cli.billed() if each["kind"] == "instance"] == [billed["id"]]
+
+    apply(cli, cloud, printed(cli, cloud, "--role", "viewer"))
+    [seen] = cli("list", "--live", "--json", GPUCLOUD_OWNER="alice").json["boxes"]
+    assert [node["state"] for node in seen["nodes"]] == ["running"]
+    assert cli("plan", "--gpu", "T4", "--cloud", cloud).code == 0
+    failed = cli(*launch(cloud, "--name", "x", "--json"), GPUCLOUD_OWNER="vera")
+    assert (failed.code, failed.error["class"]) == (4, "auth")
+
+    apply(cli, cloud, printed(cli, cloud, "--role", "admin"))
+    assert cli("down", "theirs", "--yes", GPUCLOUD_OWNER="alice").code == 0
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_viewer_of_azure_reads_and_an_operator_is_told_what_azure_cannot_hold(cli: Shell) -> None:
+    assert all(each.endswith("/read") for each in printed(cli, "azure", "--role", "viewer")["Actions"])
+    operator = cli("check", "--policy", "azure", "--role", "operator")
+    assert "no conditions on tags" in operator.err
+    assert json.loads(operator.out)["Actions"] == policy(cli, "azure")["Actions"]
+
+
+RULES = (
+    "regions: [us-east-1, eastus]\ninstance_types: [g4dn.*, Standard_NC*, ecs.gn*]\npurchase: [on-demand]\n"
+    "tags: [team]\nmax_price: 9\nttl: 24h\n"
+)
+
+
+def test_a_guardrail_denies_everybody_what_the_policy_forbids(cli: Shell) -> None:
+    """The emulated AWS evaluates it: also who has no policy in their journal is refused."""
+    assert cli("check", "--policy", "aws", "--guardrail").code == 2
+    file = cli.home / "policy.yaml"
+    file.write_text(RULES)
+    assert cli("policy", "apply", str(file)).code == 0
+    said = cli("check", "--policy", "aws", "--guardrail").err
+    for word in ("max_price: 9", "ttl: 1d", "aws budgets create-budget"):
+        assert word in said
+    denials = printed(cli, "aws", "--guardrail")["Statement"]
+    assert {each["Effect"] for each in denials} == {"Deny"}
+    file.write_text("")
+    assert cli("policy", "apply", str(file)).code == 0
+    apply(cli, "aws", {"Statement": [*policy(cli, "aws")["Statement"], *denials]})
+    t4 = ("launch", "--gpu", "T4", "--cloud", "aws", "--yes", "--json", "--name", "x")
+    good = ("--region", "us-east-1", "--tag", "team=a", "--on-demand")
+    for bad in (
+        ("--region", "us-east-2", "--tag", "team=a"),
+        ("--region", "us-east-1"),
+        ("--region", "us-east-1", "--tag", "team=a", "--spot"),
+        ("--region", "us-east-1", "--tag", "team=a", "--gpu", "L4"),
+    ):
+        refused = cli(*t4, *bad)
+        assert (refused.code, refused.error["class"]) == (4, "auth"), bad
+    assert cli.sandbox.status()["billing"] == []
+    assert cli(*t4, *good).code == 0
+    assert cli("down", "x", "--yes").code == 0
+
+
+def test_guardrails_of_the_other_clouds_say_what_they_deny(cli: Shell) -> None:
+    file = cli.home / "policy.yaml"
+    file.write_text(RULES)
+    assert cli("policy", "apply", str(file)).code == 0
+    rule = printed(cli, "azure", "--guardrail")["properties"]["policyRule"]
+    assert rule["then"] == {"effect": "deny"}
+    text = json.dumps(rule["if"])
+    for part in (
+        '"notIn": ["eastus"]',
+        "sku.name",
+        "Standard_NC4as_T4_v3",
+        '"equals": "Spot"',
+        "tags['team']",
+    ):
+        assert part in text
+    alibaba = printed(cli, "alibaba", "--guardrail")["Statement"]
+    assert "acs:ecs:cn-hangzhou:*:*" in alibaba[0]["Resource"]
+    assert "acs:ecs:us-east-1:*:*" not in alibaba[0]["Resource"]
+    assert alibaba[1]["Condition"] == {"StringNotLike": {"acs:RequestTag/team": "?*"}}
+    assert "instance types" in cli("check", "--policy", "alibaba", "--guardrail").err
+    file.write_text("clouds: [aws]")
+    assert cli("policy", "apply", str(file)).code == 0
+    assert printed(cli, "alibaba", "--guardrail")["Statement"][0]["Resource"] == "*"
+
+
+def test_a_role_needs_a_cloud(cli: Shell) -> None:
+    assert cli("check", "--role", "viewer").code == 2
+    assert cli("check", "--policy", "aws", "--role", "viewer", "--guardrail").code == 2

@@ -15,6 +15,7 @@ from gpucloud.journal.errors import ForbiddenError
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState, Claim
+from gpucloud.journal.policy import Rules
 from gpucloud.journal.postgresql.address import read_address
 from gpucloud.journal.postgresql.migration import migrate
 from gpucloud.journal.postgresql.schema import STEPS
@@ -61,6 +62,7 @@ ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
     "observe": lambda journal, box: journal.observe(box, Facts(replaced="x")),
     "share": lambda journal, box: journal.tell(box, Facts(host_keys=("ssh-ed25519 AAAA",))),
     "set a budget": lambda journal, _: journal.set_budget("lab", BUDGET, by="x"),
+    "apply a policy": lambda journal, _: journal.apply_policy(Rules(ttl_s=60), by="x"),
     "remove a budget": lambda journal, _: journal.set_budget("day", None, by="x"),
     "end": lambda journal, box: journal.write(box, StateChanged(state=BoxState.FAILED)),
 }

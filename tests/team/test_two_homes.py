@@ -194,3 +194,35 @@ def test_a_budget_counts_what_both_launch(people: list[Person], journal: str) ->
     [shown] = ben("budget", "list", "--json").json["budgets"]
     assert (shown["name"], shown["by"]) == ("lab", "gpucloud")
     assert anna("journal", "verify").code == 0
+
+
+def test_a_policy_of_an_admin_refuses_in_both_homes(
+    people: list[Person], journal: str, tmp_path: Path
+) -> None:
+    """A viewer and an operator cannot apply one; nothing of it keeps a box from ending."""
+    anna, ben = people
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: operator, vera: viewer, adam: admin}")
+    assert anna("journal", "users", "apply", str(users)).code == 0
+    alice, vera, adam = (
+        {"GPUCLOUD_JOURNAL": journal.replace("gpucloud@", f"{name}@")} for name in ("alice", "vera", "adam")
+    )
+    rules = tmp_path / "policy.yaml"
+    rules.write_text("boxes: 1\ntags: [team]\nttl: 24h\n")
+    for login in (vera, alice):
+        refused = ben("policy", "apply", str(rules), "--json", **login)
+        assert (refused.code, refused.error["class"]) == (4, "auth"), refused.err
+    assert ben("policy", "show", "--json", **vera).json["policy"] is None
+    assert ben("policy", "apply", str(rules), **adam).code == 0
+    assert anna("policy", "show", "--json", **vera).json["policy"]["by"] == "adam"
+    tagged = (*LAUNCH[:-1], "--tag", "team=a", "--name")
+    for person, line in ((anna, (*LAUNCH, "x")), (ben, (*tagged, "x", "--ttl", "none"))):
+        refused = person(*line, **alice)
+        assert (refused.code, refused.error["class"]) == (4, "policy"), refused.err
+    assert anna(*tagged, "x", **alice).code == 0
+    second = ben(*tagged, "y", **alice)
+    assert (second.code, "`boxes: 1` forbids one more box of 'alice'" in second.error["message"]) == (4, True)
+    assert ben(*tagged, "y", **adam).code == 0, "of each person by itself"
+    assert anna("down", "x", "--yes", **alice).code == 0
+    assert ben("down", "y", "--yes", **adam).code == 0
+    assert anna("journal", "verify", **adam).code == 0

@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucloud.sandbox.database import Document
@@ -96,7 +96,12 @@ _TYPES = dict(TAGGABLE.values())
 
 
 def demands(region: Region, service: str, action: str, parameters: Mapping[str, Any]) -> Iterator[Demand]:
-    """What a call asks for."""
+    """What a call asks for, in its region."""
+    for each in _demands(region, service, action, parameters):
+        yield replace(each, keys={**each.keys, "aws:RequestedRegion": region.name})
+
+
+def _demands(region: Region, service: str, action: str, parameters: Mapping[str, Any]) -> Iterator[Demand]:
     name = f"{service}:{action}"
     match service, action:
         case "ec2", "RunInstances":
@@ -145,7 +150,13 @@ def _launch(region: Region, parameters: Mapping[str, Any]) -> Iterator[Demand]:
     market: Mapping[str, Any] = parameters.get("InstanceMarketOptions") or {}
     spot = market.get("MarketType") == "spot"
     made = ["instance", "volume", "network-interface", *(["spot-instances-request"] if spot else [])]
-    yield from _created(region, name, parameters, made)
+    machine = {
+        "ec2:InstanceType": str(parameters.get("InstanceType") or ""),
+        "ec2:InstanceMarketType": str(market.get("MarketType") or "on-demand"),
+    }
+    for each in _created(region, name, parameters, made):
+        is_instance = ":instance/" in each.resource
+        yield replace(each, keys={**each.keys, **machine}) if is_instance else each
     interfaces: list[Mapping[str, Any]] = parameters.get("NetworkInterfaces") or [parameters]
     yield Demand(
         action=name, resource=f"arn:aws:ec2:{region.name}::image/{parameters.get('ImageId', 'ami-unknown')}"

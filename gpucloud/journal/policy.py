@@ -60,6 +60,7 @@ class Rules:
 
 
 NO_RULES = Rules()
+_LISTS = ("clouds", "regions", "instance_types", "gpus", "purchase", "tags", "checkpoint_to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,7 @@ def rules_text(rules: Rules) -> str:
 
 def read_rules(data: Data) -> Rules:
     """The reverse of :func:`rules_text`."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-    }
+    values: dict[str, Any] = {**data, **{name: tuple(data[name]) for name in _LISTS}}
     if values["max_price"] is not None:
         values["max_price"] = Decimal(values["max_price"])
     values["per_hour"] = {owner: Decimal(most) for owner, most in values["per_hour"].items()}

@@ -38,6 +38,7 @@ FOLDERS = ("tests/test_config.py",)
 BOXES = ("tests/sandbox/test_box_limits.py",)
 BOUNDED = ("tests/boxes/test_bounded_waits.py",)
 CEILING = ("tests/boxes/test_ceiling.py",)
+POLICY = ("tests/journal/test_policy.py",)
 TIMEOUT_S = 240
 
 
@@ -486,6 +487,28 @@ MUTANTS = (
         "BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None",
         "BoxState.DELETING",
         SWEEP,
+    ),
+    # --- what the policy forbids
+    Mutant(
+        "the policy is looked at as a box is planned",
+        "gpucloud/journal/store.py",
+        "            if forbids is not None and settings.policy:\n",
+        "            if False:\n",
+        POLICY,
+    ),
+    Mutant(
+        "what others have planned counts",
+        "gpucloud/boxes/policy_check.py",
+        "for box in billed_since(self._clock()) if",
+        "for box in () if",
+        POLICY,
+    ),
+    Mutant(
+        "boxes of one owner are counted, not of all",
+        "gpucloud/policy/rules.py",
+        "if box.owner == owner and box.state not in OVER]",
+        "if box.state not in OVER]",
+        POLICY,
     ),
     # --- what cannot be written, sent or seen
     Mutant(

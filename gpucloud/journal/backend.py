@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from gpucloud.journal.budgets import Budget
 from gpucloud.journal.lifecycle import Lease
-from gpucloud.journal.records import Appended, Box, NewEvent, Run
+from gpucloud.journal.records import Appended, Box, NewEvent, PublishedKey, Run
 from gpucloud.journal.sqlite.reading import Reader
 
 T = TypeVar("T")
@@ -118,6 +118,18 @@ class Database(Protocol):
 
         Raises:
             UsageError: the login has another one, or somebody else has this one.
+        """
+        ...
+
+    def key_of(self, login: str, /) -> PublishedKey | None:
+        """The public ssh key of a login that may use the journal; ``None`` without one."""
+        ...
+
+    def publish_key(self, key: str, /) -> None:
+        """Says that a public ssh key is that of this process's login, where there are logins.
+
+        Raises:
+            ForbiddenError: this login may not even read the journal.
         """
         ...
 

@@ -41,7 +41,17 @@ from gpucloud.journal.events import (
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.journal.records import Appended, Box, Intent, NewEvent, ResourceRow, Run, SpotRun, StoredEvent
+from gpucloud.journal.records import (
+    Appended,
+    Box,
+    Intent,
+    NewEvent,
+    PublishedKey,
+    ResourceRow,
+    Run,
+    SpotRun,
+    StoredEvent,
+)
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
@@ -210,6 +220,18 @@ class Journal:
             UsageError: the login has another one, or somebody else has this one.
         """
         self._database.identify(owner)
+
+    def key_of(self, login: str) -> PublishedKey | None:
+        """The public ssh key of a colleague who may use the journal of a team; ``None`` without one."""
+        return self._database.key_of(login)
+
+    def publish_key(self, key: str) -> None:
+        """Says that a public ssh key is that of this process's login, if the journal is a team's.
+
+        Raises:
+            ForbiddenError: this login may not even read the journal.
+        """
+        self._database.publish_key(key)
 
     def close(self) -> None:
         """Closes the journal; a later call opens it again."""

@@ -184,6 +184,35 @@ def test_a_box_that_one_launched_is_entered_extended_and_ended_by_another(
     assert ben("journal", "verify", **adam).code == 0
 
 
+def test_a_colleague_is_let_in_by_login_with_the_key_that_the_journal_has(
+    people: list[Person], journal: str, tmp_path: Path
+) -> None:
+    anna, ben = people
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: operator, bob: viewer}")
+    assert anna("journal", "users", "apply", str(users)).code == 0
+    key = key_of(tmp_path / "ben")
+    alice, bob = ({"GPUCLOUD_JOURNAL": journal.replace("gpucloud@", f"{name}@")} for name in ("alice", "bob"))
+    bob |= {"GPUCLOUD_IDENTITY": str(key), "GPUCLOUD_OWNER": "alice"}
+    anna(*LAUNCH, "x", **alice)
+    share = ("share", "x", "--user", "bob", "--json")
+    early = anna(*share, **alice)
+    assert (early.code, "journal users key" in early.error["hint"]) == (2, True), early.err
+    private = ben("journal", "users", "key", str(key), **bob)
+    assert (private.code, "private key" in private.err) == (2, True)
+    assert ben("journal", "users", "key", f"{key}.pub", **bob).code == 0
+    shared = anna(*share, **alice)
+    assert (shared.code, shared.json["changed"]) == (0, True), shared.err
+    assert ben("exec", "x", "--", "echo", "in", **bob).out == "in\n"
+    assert anna("share", "x", "--user", "bob", "--remove", **alice).code == 0
+    other = Path(f"{key_of(tmp_path / 'anna')}.pub").read_text()
+    users.write_text(f"users: {{alice: operator, bob: viewer}}\nkeys:\n  bob: {other}")
+    assert "key of bob set" in anna("journal", "users", "apply", str(users)).out
+    assert "The key of bob was set by gpucloud" in anna("share", "x", "--user", "bob", **alice).err
+    both = anna("share", "x", "--user", "bob", "--key", f"{key}.pub")
+    assert (both.code, "one of --key and --user" in both.err) == (2, True)
+
+
 def test_a_budget_counts_what_both_launch(people: list[Person], journal: str) -> None:
     anna, ben = people
     assert anna("budget", "set", "lab", "8", "--per", "month").code == 0

@@ -32,7 +32,7 @@ from gpucloud.journal.postgresql.schema import LOCK, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Change, Writer
-from gpucloud.journal.records import Intent
+from gpucloud.journal.records import Intent, PublishedKey
 from gpucloud.journal.sqlite.reading import Reader, Row
 
 T = TypeVar("T")
@@ -43,6 +43,11 @@ MOST_KEPT = 1000
 _PAUSE_S = 0.05
 _IDENTITY = """SELECT coalesce(
     (SELECT owner FROM identities WHERE login = session_user), session_user) AS owner"""
+_KEY = """SELECT key, by FROM public_keys JOIN pg_roles ON rolname = login
+WHERE login = :login AND pg_has_role(pg_roles.oid, 'gc_viewer', 'member')"""
+"""Of who may use the journal: one who has left is let in nowhere, though the key is there."""
+PUBLISH_KEY = """INSERT INTO public_keys (login, key) VALUES (coalesce(:login, session_user), :key)
+ON CONFLICT (login) DO UPDATE SET key = EXCLUDED.key, by = session_user, at = clock_timestamp()"""
 _DONE = frozenset(each.type for each in (Made, Resolved, DeleteAsked, GoneOnce, Gone))
 """The events that tell what a cloud has done; the others tell what was meant, or can be seen again."""
 _WRITTEN = frozenset({"written", "was_written"})
@@ -175,6 +180,21 @@ class Database:
                 f"this login is {self.identity!r} in {self._server.address}, and cannot be {owner!r} as well",
                 hint="copy with another login: each has one owner id, and each id one login",
             )
+
+    def key_of(self, login: str) -> PublishedKey | None:
+        """The public ssh key of a login that may use the journal; ``None`` without one."""
+        with self._explained():
+            [found] = self._server.ask([(_KEY, {"login": login})])
+        return PublishedKey(**found[0]) if found else None
+
+    def publish_key(self, key: str) -> None:
+        """Says that a public ssh key is that of this process's login.
+
+        Raises:
+            ForbiddenError: this login may not even read the journal.
+        """
+        with self._explained():
+            self._server.ask([(PUBLISH_KEY, {"login": None, "key": key})], WRITE)
 
     def close(self) -> None:
         """Closes the connection; a later call makes it again."""

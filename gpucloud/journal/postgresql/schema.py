@@ -40,6 +40,8 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 HELD = ("boxes", "runs")
 NUMBERED = (*HELD, "budgets")
 """What has events of its own."""
+LONGEST_KEY = 16384
+"""More characters than any public key has."""
 LOCK = "hashtextextended(current_schema(), 0)"
 """The number of the lock of one journal."""
 PARTS = ("nodes", "intents", "resources", "usage")
@@ -324,9 +326,28 @@ _BUDGET_RIGHTS = [
 ]
 """Admins alone set budgets. Operators may lock their rows, as every change does, and find none to write."""
 
+_KEYS = f"""
+CREATE TABLE public_keys (
+    login text PRIMARY KEY DEFAULT session_user,
+    key text NOT NULL CHECK (length(key) <= {LONGEST_KEY}),
+    by text NOT NULL DEFAULT session_user,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+"""
+_KEY_RIGHTS = [
+    "ALTER TABLE public_keys ENABLE ROW LEVEL SECURITY",
+    "ALTER TABLE public_keys FORCE ROW LEVEL SECURITY",
+    "CREATE POLICY everybody_reads ON public_keys FOR SELECT USING (true)",
+    f"CREATE POLICY own_key ON public_keys USING (login = session_user OR {_ADMIN})"
+    f" WITH CHECK (by = session_user AND (login = session_user OR {_ADMIN}))",
+    "GRANT SELECT, INSERT (login, key), UPDATE (key, by, at) ON public_keys TO gc_viewer",
+]
+"""Whose key is whose is said by each login of itself, or by an admin, and by nobody in another's name."""
+
 STEPS: Sequence[Sequence[str]] = (
     (*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND, _MINE, _OF_MINE, *_RIGHTS),
     (_BUDGETS, _append_to(*NUMBERED).replace("CREATE", "CREATE OR REPLACE", 1), *_BUDGET_RIGHTS),
+    (_KEYS, *_KEY_RIGHTS),
 )
 """The statements that lead to each version from the previous one."""
 VERSION = len(STEPS)

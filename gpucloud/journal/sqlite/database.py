@@ -113,6 +113,12 @@ class Database:
     def identify(self, owner: str) -> None:
         """A file knows no logins."""
 
+    def key_of(self, login: str) -> None:
+        """A file knows no logins."""
+
+    def publish_key(self, key: str) -> None:
+        """A file knows no logins."""
+
     def close(self) -> None:
         """Closes the file; a later call opens it again."""
         _close_all(self._idle)

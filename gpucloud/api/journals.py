@@ -191,7 +191,7 @@ class Journals:
         with needing_psycopg():
             from gpucloud.journal.postgresql.address import read_address
 
-            return read_address(url)
+            return read_address(url, self._session.database_token)
 
     @contextmanager
     def _opened(self, place: str) -> Generator[Journal]:
@@ -204,7 +204,7 @@ class Journals:
                     "a password in an argument is seen by every user of this machine",
                     hint="leave it out: PGPASSFILE names the file with passwords (~/.pgpass, mode 0600)",
                 )
-            journal = Journal.connect(place, session.now, kind=session.kind)
+            journal = Journal.connect(place, session.now, kind=session.kind, tokens=session.database_token)
         else:
             journal = Journal.open(Path(place).absolute(), session.now)
         try:

@@ -120,7 +120,11 @@ class Session:
                     from gpucloud.journal.postgresql.spool import FILE
 
                     self._journal = Journal.connect(
-                        self.team_journal, self.now, kind=self.kind, spool=self.state / FILE
+                        self.team_journal,
+                        self.now,
+                        kind=self.kind,
+                        spool=self.state / FILE,
+                        tokens=self.database_token,
                     )
                 else:
                     self._journal = Journal.open(self.journal_file, self.now)
@@ -181,6 +185,14 @@ class Session:
         if cloud in BILLING:
             return BILLING[cloud]
         return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
+
+    def database_token(self, cloud: str, *, host: str, port: int, user: str) -> str:
+        """What logs in at a database of a cloud, as the identity that the profile has there.
+
+        Raises:
+            CloudError: the cloud is not set up here, or has no such logins.
+        """
+        return self.clouds().usable(cloud).database_token(host=host, port=port, user=user)
 
     # --- clouds
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from gpucloud.errors import UsageError
@@ -55,6 +56,9 @@ from gpucloud.journal.records import (
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
+
+if TYPE_CHECKING:
+    from gpucloud.journal.postgresql.address import Tokens
 
 BilledSince = Callable[[datetime | None], Sequence[Box]]
 """The holdings of all owners that live, or ended since then, or of all times."""
@@ -120,6 +124,7 @@ class Journal:
         kind: str,
         lease_clock: Callable[[], datetime] | None = None,
         spool: Path | None = None,
+        tokens: Tokens | None = None,
     ) -> Journal:
         """Opens a team's journal, which its owner made: ``gpucloud journal migrate``.
 
@@ -130,6 +135,7 @@ class Journal:
             lease_clock: gives the time by which leases age; without it, that of the server.
             spool: a file that keeps what clouds have done while the server does not answer; what it has is
                 told to the server now.
+            tokens: gives what logs in, where the URL names a cloud for that (``auth``).
 
         Raises:
             JournalError: the server cannot be reached, or refuses.
@@ -138,7 +144,7 @@ class Journal:
         """
         from gpucloud.journal import postgresql
 
-        database = postgresql.open_journal(url, kind=kind, spool=spool)
+        database = postgresql.open_journal(url, kind=kind, spool=spool, tokens=tokens)
         return cls(database, clock, lease_clock)
 
     # --- events

@@ -924,10 +924,10 @@ class Client:
         from gpucloud.resources import Search
 
         with self._session.operation() as context:
-            asked = begin(context, Search(owner=None if all_owners else context.owner))
+            asked = begin(context, Search() if all_owners else context.search())
             survey = look(context, context.journal.boxes(owner=context.owner), asked)
             unknown = strangers(context, survey)
-            searched = Searched.of(survey, self.owner)
+            searched = Searched.of(survey, context.search())
         return Looked(boxes=tuple(self.boxes()), strangers=tuple(unknown), searched=searched)
 
     def get(self, name: str, *, live: bool = False) -> Box:
@@ -1564,11 +1564,10 @@ class Client:
         from gpucloud.inventory.reconcile import refresh_all
         from gpucloud.inventory.recover import adopt_found
         from gpucloud.inventory.settling import settle_first
-        from gpucloud.resources import Search
 
         with self._session.operation() as context:
             context.tell("recover", "looking in every region of every cloud")
-            survey = finish(context, begin(context, Search(owner=self.owner)))
+            survey = finish(context, begin(context, mine := context.search()))
             adopted, troubles = adopt_found(context, survey, self.catalog.market)
             for trouble in troubles:
                 context.warn("recover", f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
@@ -1581,7 +1580,7 @@ class Client:
             volumes=tuple(self._read_volume(each) for each in found if each.kind is Kind.VOLUME),
             snapshots=tuple(self._read_snapshot(each) for each in found if each.kind is Kind.SNAPSHOT),
             troubles=troubles,
-            searched=Searched.of(survey, self.owner),
+            searched=Searched.of(survey, mine),
             living=tuple(self.boxes()),
         )
 

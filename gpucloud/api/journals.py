@@ -206,7 +206,7 @@ class Journals:
                 )
             journal = Journal.connect(place, session.now, kind=session.kind, tokens=session.database_token)
         else:
-            journal = Journal.open(Path(place).absolute(), session.now)
+            journal = Journal.open(Path(place).absolute(), session.now, kind=session.kind)
         try:
             yield journal
         finally:

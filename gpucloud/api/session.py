@@ -110,6 +110,11 @@ class Session:
             return self._owner
 
     @property
+    def owners(self) -> frozenset[str]:
+        """The owner id, and the others of the same login in a team's journal."""
+        return frozenset({self.owner, *self.journal.aliases(self.owner)})
+
+    @property
     def journal(self) -> Journal:
         """The journal: that of the team, or a file, which is made if there is none."""
         from gpucloud.journal.store import Journal
@@ -127,7 +132,7 @@ class Session:
                         tokens=self.database_token,
                     )
                 else:
-                    self._journal = Journal.open(self.journal_file, self.now)
+                    self._journal = Journal.open(self.journal_file, self.now, kind=self.kind)
             return self._journal
 
     @property
@@ -137,7 +142,7 @@ class Session:
 
     @property
     def kind(self) -> str:
-        """Of what the boxes are, as a team's journal is marked: ``real`` or ``sandbox``."""
+        """Of what the boxes are, as a journal is marked: ``real`` or ``sandbox``."""
         return "sandbox" if self.sandboxed else "real"
 
     @cached_property

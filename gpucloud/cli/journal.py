@@ -68,7 +68,8 @@ def copy(
     """Copy every event of a journal to another one. What is there already stays; a second copy adds the rest.
 
     Your login in the team's journal gets the owner ID of your file, so that boxes are found, deleted and
-    swept as before. Afterwards use one of the two only: set GPUCLOUD_JOURNAL.
+    swept as before; it may have those of several files. Afterwards use one of the two only: set
+    GPUCLOUD_JOURNAL.
     """
     if (to is None) == (from_ is None):
         raise UsageError(

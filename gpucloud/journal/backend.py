@@ -113,11 +113,15 @@ class Database(Protocol):
         """The owner id of this process's login; ``None`` where there are no logins."""
         ...
 
+    def aliases(self, owner: str, /) -> tuple[str, ...]:
+        """The other owner ids of the login that has this one; none where there are no logins."""
+        ...
+
     def identify(self, owner: str, /) -> None:
-        """Gives an owner id to this process's login, where there are logins.
+        """Gives an owner id to this process's login, where there are logins; it may have several.
 
         Raises:
-            UsageError: the login has another one, or somebody else has this one.
+            UsageError: somebody else has it.
         """
         ...
 

@@ -94,6 +94,7 @@ class Journal:
         path: Path,
         clock: Callable[[], datetime],
         *,
+        kind: str | None = None,
         busy_s: float = BUSY_S,
         lease_clock: Callable[[], datetime] | None = None,
     ) -> Journal:
@@ -102,17 +103,19 @@ class Journal:
         Args:
             path: the file; its folder exists.
             clock: gives the time in UTC, by which events are dated.
+            kind: of the boxes: ``real`` or ``sandbox``; a file has the mark of the first that opens it.
+                ``None`` leaves the mark as it is.
             busy_s: how long to wait for another writer.
             lease_clock: gives the time by which leases age; without it, that of the file system on which the
                 file is: hosts that share the file share this clock, however wrong their own are.
 
         Raises:
             JournalError: the file is damaged, read-only, or locked for too long.
-            UsageError: it is newer than this program.
+            UsageError: it is newer than this program, or is marked as the other kind.
         """
         from gpucloud.journal.sqlite.database import Database as File
 
-        database = File.open(path, busy_s=busy_s)
+        database = File.open(path, kind=kind, busy_s=busy_s)
         return cls(database, clock, lease_clock)
 
     @classmethod
@@ -219,11 +222,17 @@ class Journal:
         """The owner id that a team's journal gives to this process; ``None`` for a file."""
         return self._database.identity
 
+    def aliases(self, owner: str) -> tuple[str, ...]:
+        """The other owner ids of whoever has this one: those of files that were copied, and the login."""
+        return self._database.aliases(owner)
+
     def identify(self, owner: str) -> None:
         """Gives an owner id to this process's login, if the journal is a team's: its boxes are that one's.
 
+        The first one that a login is given is that of its new boxes; what has the others is found with it.
+
         Raises:
-            UsageError: the login has another one, or somebody else has this one.
+            UsageError: somebody else has it.
         """
         self._database.identify(owner)
 

@@ -102,6 +102,7 @@ FORGED = {
     "a deleted event": "DELETE FROM events",
     "no events at all": "TRUNCATE events",
     "another's identity": "INSERT INTO identities (login, owner) VALUES ('vera', 'x')",
+    "the identity of a colleague": "INSERT INTO identities (owner) VALUES ('carol')",
     "another version": "INSERT INTO schema_version (version) VALUES (9)",
     "another schema": "ALTER TABLE boxes ADD COLUMN x text",
 }
@@ -111,6 +112,7 @@ FORGED = {
 @pytest.mark.parametrize("login", USERS)
 def test_nobody_forges_the_past(login: str, forged: str, url: str) -> None:
     plan(journal_of(url, "alice"), "alice")
+    plan(journal_of(url, OWNER), "carol")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         psql(url, FORGED[forged], user=login)
 
@@ -177,6 +179,10 @@ def test_a_journal_from_before_budgets_is_led_to_them(url: str) -> None:
         "DROP TABLE budgets",
         append.replace("CREATE", "CREATE OR REPLACE", 1),
         "DROP TABLE public_keys",
+        "DROP POLICY own_rows ON identities",
+        "DROP FUNCTION is_free",
+        "ALTER TABLE identities DROP COLUMN at, ADD PRIMARY KEY (login)",
+        "CREATE POLICY own_rows ON identities USING (login = session_user)",
         "DELETE FROM schema_version WHERE version > 1",
     ):
         psql(url, statement)
@@ -186,6 +192,27 @@ def test_a_journal_from_before_budgets_is_led_to_them(url: str) -> None:
     journal_of(url, "adam").set_budget("lab", BUDGET, by="adam")
     assert [each.name for each in journal_of(url, "alice").budgets()] == ["lab"]
     assert journal_of(url, "alice").box(box.id).name == box.name
+
+
+def test_a_login_has_the_owner_ids_of_all_its_former_journals_and_of_nobody_elses(url: str) -> None:
+    """As of two machines, one after the other; new boxes have the first one."""
+    alice = journal_of(url, "alice")
+    early = plan(alice, "alice", "early")
+    for owner in ("u-1", "u-2", "u-1"):
+        alice.identify(owner)
+    boxes = [early, plan(alice, "u-1", "one"), plan(alice, "u-2", "two")]
+    again = journal_of(url, "alice")
+    assert (again.identity, again.aliases("u-1")) == ("u-1", ("alice", "u-2"))
+    for owner in ("alice", "u-1", "u-2"):
+        assert {box.id for box in again.boxes(owner=owner)} == {box.id for box in boxes}
+    assert [box.id for box in again.named("u-1", "two")] == [boxes[2].id]
+    again.write(boxes[2], Extended(expires_at=None))
+    bob = journal_of(url, "bob")
+    assert (bob.boxes(owner="bob"), bob.aliases("bob")) == ([], ())
+    for taken in ("u-2", "alice"):
+        with pytest.raises(UsageError, match="cannot have the owner ID"):
+            bob.identify(taken)
+    assert bob.boxes(owner="bob") == []
 
 
 def test_an_ordinary_login_does_not_migrate(url: str) -> None:

@@ -344,10 +344,31 @@ _KEY_RIGHTS = [
 ]
 """Whose key is whose is said by each login of itself, or by an admin, and by nobody in another's name."""
 
+_SEVERAL_IDENTITIES = [
+    "ALTER TABLE identities DROP CONSTRAINT identities_pkey",
+    "ALTER TABLE identities ADD COLUMN at timestamptz NOT NULL DEFAULT clock_timestamp()",
+    """CREATE FUNCTION is_free(whose text) RETURNS boolean LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT NOT EXISTS (SELECT FROM boxes WHERE owner = whose)
+        AND NOT EXISTS (SELECT FROM runs WHERE owner = whose)
+        AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = whose AND rolname <> session_user);
+END""",
+    "DROP POLICY own_rows ON identities",
+    "CREATE POLICY own_rows ON identities USING (login = session_user)"
+    " WITH CHECK (login = session_user AND is_free(owner))",
+]
+"""A login may have several owner ids; it takes none that boxes have already, or that is another login."""
+
+OWNED = """owner = ANY (ARRAY(
+    SELECT :owner::text UNION SELECT login FROM identities WHERE owner = :owner
+    UNION SELECT owner FROM identities
+    WHERE login = coalesce((SELECT login FROM identities WHERE owner = :owner), :owner)))"""
+"""The condition of what is an owner's: under each id of the login that has this one, which is one itself."""
+
 STEPS: Sequence[Sequence[str]] = (
     (*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND, _MINE, _OF_MINE, *_RIGHTS),
     (_BUDGETS, _append_to(*NUMBERED).replace("CREATE", "CREATE OR REPLACE", 1), *_BUDGET_RIGHTS),
-    (_KEYS, *_KEY_RIGHTS),
+    (_KEYS, *_KEY_RIGHTS, *_SEVERAL_IDENTITIES),
 )
 """The statements that lead to each version from the previous one."""
 VERSION = len(STEPS)

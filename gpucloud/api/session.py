@@ -6,6 +6,7 @@ Each part is opened once, when it is first used, and is safe to use from several
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 COLLECTOR = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES_COLLECTOR = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 """OpenTelemetry's variables for where traces are sent."""
+PARENT = "TRACEPARENT"
+"""The variable with the trace of a pipeline."""
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?P<trace>(?!0{32})[0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+"""Source: W3C Trace Context, "traceparent header"."""
 
 
 class Session:
@@ -247,7 +252,7 @@ class Session:
         proxy_command, journal = self.proxy_command, self.journal
         with (
             self._telling(journal),
-            self._tracing(self._audit().witness) as (witness, emit),
+            self._tracing() as (witness, emit),
             calling() as call,
             renewing(journal),
         ):
@@ -274,21 +279,26 @@ class Session:
                     keep_hosts(context)
 
     @contextmanager
-    def _tracing(self, witness: Witness) -> Generator[tuple[Witness, Sink]]:
-        """Traces the body where OpenTelemetry's variables name a collector. Else nothing of it is loaded."""
+    def _tracing(self) -> Generator[tuple[Witness, Sink]]:
+        """Traces the body where OpenTelemetry's variables name a collector. Else nothing of it is loaded.
+
+        The audit has the trace's id; without a collector that of the pipeline, if there is one.
+        """
         variables = self.profile.variables
+        found = _TRACEPARENT.fullmatch(variables.get(PARENT, ""))
+        parent = found["trace"] if found else None
         if not (variables.get(COLLECTOR) or variables.get(TRACES_COLLECTOR)):
-            yield witness, self.on_event
+            yield self._audit(parent).witness, self.on_event
             return
         try:
             from gpucloud.monitor.traces import tracing
         except ImportError as error:
             hint = "install it: pip install 'gpucloud[otel]'"
             self.on_event(Warned("trace", f"nothing is traced: {error.name} is not installed", hint))
-            yield witness, self.on_event
+            yield self._audit(parent).witness, self.on_event
             return
         with tracing(self.command, variables) as trace:
-            yield trace.witness(witness), trace.sink(self.on_event)
+            yield trace.witness(self._audit(trace.id).witness), trace.sink(self.on_event)
 
     # --- notices
 
@@ -360,7 +370,7 @@ class Session:
             return error
         return None
 
-    def _audit(self) -> Audit:
+    def _audit(self, trace: str | None = None) -> Audit:
         from gpucloud.clouds.audit import Audit
 
         return Audit(
@@ -370,6 +380,7 @@ class Session:
             clock=self.now,
             new_id=lambda: os.urandom(8).hex(),
             complain=lambda text: self.on_event(Warned("audit", text)),
+            trace=trace,
         )
 
     @property

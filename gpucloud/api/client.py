@@ -1524,6 +1524,12 @@ class Client:
         done = run(target, command, timeout_s=LOGS_TIMEOUT_S, most_bytes=MOST_LOG_BYTES, only_end=True)
         return done.out.decode(errors="replace")
 
+    def uploaded_log(self, name: str, source: str) -> str | None:
+        """The URL of a log in the bucket of the checkpoints, where a box uploads it at its end, if it can."""
+        from gpucloud.runs.checkpoints import logs_of
+
+        return logs_of(self._find(name), source)
+
     def kept_log(self, name: str, source: str, *, node: int = 0, job: str = "run") -> Kept | None:
         """A log of a box that has ended, as it was kept on this machine; ``None`` for a living box.
 
@@ -1538,9 +1544,12 @@ class Client:
             return None
         kept = kept_log(self.state, box.id, source, node=node) if job == RUN else None
         if kept is None:
+            there = self.uploaded_log(name, source) if job == RUN and not node else None
             raise UsageError(
                 f"box {box.name!r} has ended ({box.state}), and no {source} log of it was kept here",
-                hint="a log is kept when a setup fails, and by `run` and `down`, if the box answers then",
+                hint=f"if it could, it has uploaded it: {there}"
+                if there
+                else "a log is kept when a setup fails, and by `run` and `down`, if the box answers then",
             )
         return kept
 

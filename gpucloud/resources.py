@@ -273,10 +273,11 @@ class Search:
 
     ``regions`` narrows the search (a look at one known region); ``None`` means every region of the account.
     ``token`` is a create call's idempotency key, for clouds that can be asked by it. ``machines_only`` takes
-    far fewer calls.
+    far fewer calls. ``aliases`` are further ids of the owner: clouds are asked for all owners then.
     """
 
     owner: str | None = None
+    aliases: tuple[str, ...] = ()
     box: str | None = None
     op: str | None = None
     run: str | None = None
@@ -287,18 +288,22 @@ class Search:
     @property
     def asked(self) -> dict[str, str]:
         """The values of tags that are asked for, by their short names, the rarest first."""
-        tags = {"box": self.box, "op": self.op, "run": self.run, "owner": self.owner}
+        owner = None if self.aliases else self.owner
+        tags = {"box": self.box, "op": self.op, "run": self.run, "owner": owner}
         return {name: value for name, value in tags.items() if value is not None}
 
     def admits(self, tags: Tags | BadTags | None) -> bool:
         """Whether a resource with these tags matches; the provider compares token and regions."""
+        owners = {self.owner, *self.aliases} if self.aliases else None
         match tags:
             case Tags():
-                return all(getattr(tags, name) == value for name, value in self.asked.items())
+                asked = all(getattr(tags, name) == value for name, value in self.asked.items())
+                return asked and (owners is None or tags.owner in owners)
             case BadTags(shown=shown):
-                return all(shown.get(name) == value for name, value in self.asked.items())
+                asked = all(shown.get(name) == value for name, value in self.asked.items())
+                return asked and (owners is None or shown.get("owner") in owners)
             case None:
-                return not self.asked
+                return not self.asked and owners is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,7 +120,7 @@ def _as_nobody() -> list[str]:
     return ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
 
 
-def _start(program: list[str], folder: Path) -> subprocess.Popen[bytes]:
+def start(program: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """A server that writes its log into its folder."""
     with (folder / "log").open("ab") as log:
         return subprocess.Popen([*_as_nobody(), *program], stdout=log, stderr=log, cwd=folder)
@@ -157,7 +157,7 @@ class Postgres:
         settings |= {"unix_socket_directories": str(self.folder), "deadlock_timeout": "200ms"}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         program = [str(self._bin / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]
-        self._process = _start([*program, *options], self.folder)
+        self._process = start([*program, *options], self.folder)
         _until_it_answers(self.url)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
@@ -181,7 +181,7 @@ class Pooler:
         )
         (folder / "pgbouncer.ini").chmod(0o644)
         (folder / "users").chmod(0o644)
-        self._process = _start([str(shutil.which("pgbouncer")), "-q", str(folder / "pgbouncer.ini")], folder)
+        self._process = start([str(shutil.which("pgbouncer")), "-q", str(folder / "pgbouncer.ini")], folder)
         _until_it_answers(self.url)
 
     @property

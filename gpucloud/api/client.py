@@ -954,10 +954,10 @@ class Client:
         from gpucloud.resources import Search
 
         with self._session.operation() as context:
-            asked = begin(context, Search(owner=None if all_owners else context.owner))
+            asked = begin(context, Search() if all_owners else context.search())
             survey = look(context, context.journal.boxes(owner=context.owner), asked)
             unknown = strangers(context, survey)
-            searched = Searched.of(survey, self.owner)
+            searched = Searched.of(survey, context.search())
         return Looked(boxes=tuple(self.boxes()), strangers=tuple(unknown), searched=searched)
 
     def get(self, name: str, *, live: bool = False) -> Box:
@@ -1554,6 +1554,12 @@ class Client:
         done = run(target, command, timeout_s=LOGS_TIMEOUT_S, most_bytes=MOST_LOG_BYTES, only_end=True)
         return done.out.decode(errors="replace")
 
+    def uploaded_log(self, name: str, source: str) -> str | None:
+        """The URL of a log in the bucket of the checkpoints, where a box uploads it at its end, if it can."""
+        from gpucloud.runs.checkpoints import logs_of
+
+        return logs_of(self._find(name), source)
+
     def kept_log(self, name: str, source: str, *, node: int = 0, job: str = "run") -> Kept | None:
         """A log of a box that has ended, as it was kept on this machine; ``None`` for a living box.
 
@@ -1568,9 +1574,12 @@ class Client:
             return None
         kept = kept_log(self.state, box.id, source, node=node) if job == RUN else None
         if kept is None:
+            there = self.uploaded_log(name, source) if job == RUN and not node else None
             raise UsageError(
                 f"box {box.name!r} has ended ({box.state}), and no {source} log of it was kept here",
-                hint="a log is kept when a setup fails, and by `run` and `down`, if the box answers then",
+                hint=f"if it could, it has uploaded it: {there}"
+                if there
+                else "a log is kept when a setup fails, and by `run` and `down`, if the box answers then",
             )
         return kept
 
@@ -1594,11 +1603,10 @@ class Client:
         from gpucloud.inventory.reconcile import refresh_all
         from gpucloud.inventory.recover import adopt_found
         from gpucloud.inventory.settling import settle_first
-        from gpucloud.resources import Search
 
         with self._session.operation() as context:
             context.tell("recover", "looking in every region of every cloud")
-            survey = finish(context, begin(context, Search(owner=self.owner)))
+            survey = finish(context, begin(context, mine := context.search()))
             adopted, troubles = adopt_found(context, survey, self.catalog.market)
             for trouble in troubles:
                 context.warn("recover", f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
@@ -1611,7 +1619,7 @@ class Client:
             volumes=tuple(self._read_volume(each) for each in found if each.kind is Kind.VOLUME),
             snapshots=tuple(self._read_snapshot(each) for each in found if each.kind is Kind.SNAPSHOT),
             troubles=troubles,
-            searched=Searched.of(survey, self.owner),
+            searched=Searched.of(survey, mine),
             living=tuple(self.boxes()),
         )
 

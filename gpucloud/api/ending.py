@@ -41,7 +41,7 @@ def down(
     if run_id is not None:
         survey, found = take_in_run(context, run_id, lambda: client.catalog.market)
         troubles += found
-        searched = Searched.of(survey, context.owner)
+        searched = Searched.of(survey, context.search())
     boxes = _chosen(context, names, run_id)
     if not boxes:
         context.notice("down", "No boxes to delete.")

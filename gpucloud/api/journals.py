@@ -14,6 +14,7 @@ from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucloud.journal.postgresql.address import Address
+    from gpucloud.journal.records import PublishedKey
     from gpucloud.journal.store import Journal
     from gpucloud.journal.verification import Verified
 
@@ -83,7 +84,8 @@ class Journals:
         """Gives each login of a file its role in the team's journal, and takes those of all others.
 
         Args:
-            file: YAML: ``users``, with ``viewer``, ``operator`` or ``admin`` for each login.
+            file: YAML: ``users``, with ``viewer``, ``operator`` or ``admin`` for each login; and ``keys``,
+                with the public ssh keys of some of them.
 
         Returns:
             A line for each change.
@@ -97,9 +99,48 @@ class Journals:
         if not file.is_file():
             raise UsageError(f"there is no file {file}", hint="users: {alice: admin, bob: operator}")
         address = self._address()
-        from gpucloud.journal.postgresql.users import apply_users, read_users
+        from gpucloud.journal.postgresql.users import apply_users, read_keys, read_users
+        from gpucloud.ssh.keys import read_shared_key
 
-        return apply_users(address, read_users(read_file(file).fields.get("users")))
+        fields = read_file(file).fields
+        users = read_users(fields.get("users"))
+        keys = {
+            login: read_shared_key(key, f"keys: {login}").line
+            for login, key in read_keys(fields.get("keys"), users).items()
+        }
+        return apply_users(address, users, keys)
+
+    def publish_key(self, key: str) -> None:
+        """Says that a public ssh key is that of this login in the team's journal, in place of an older one.
+
+        Args:
+            key: the content of the public key's file: one line.
+
+        Raises:
+            JournalError: the server cannot be reached.
+            ForbiddenError: this login may not use the journal.
+            UsageError: no journal of a team is set, or it is not one public key.
+        """
+        from gpucloud.ssh.keys import read_shared_key
+
+        self._address()
+        self._session.journal.publish_key(read_shared_key(key, "the key").line)
+
+    def key_of(self, login: str) -> PublishedKey:
+        """The public ssh key of a colleague, as that login or an admin published it in the team's journal.
+
+        Raises:
+            JournalError: the server cannot be reached.
+            UsageError: no journal of a team is set; or the login has no key there, or no role.
+        """
+        self._address()
+        found = self._session.journal.key_of(login)
+        if found is None:
+            raise UsageError(
+                f"the team's journal has no key of {login!r}, or {login!r} has no role there",
+                hint=f"{login} publishes it: gpucloud journal users key ~/.ssh/id_ed25519.pub; or give --key",
+            )
+        return found
 
     def copy_to(self, place: str) -> Copied:
         """Appends every event of the journal to another one: a URL, or a file.
@@ -142,7 +183,7 @@ class Journals:
         url = self._session.team_journal
         if url is None:
             raise UsageError(
-                "there is no team's journal to migrate: files are migrated when they are opened",
+                "no team's journal is set: a file needs no migration, and has no users",
                 hint="set GPUCLOUD_JOURNAL=postgresql://USER@HOST/DATABASE",
             )
         from gpucloud.journal.postgresql import needing_psycopg
@@ -150,7 +191,7 @@ class Journals:
         with needing_psycopg():
             from gpucloud.journal.postgresql.address import read_address
 
-            return read_address(url)
+            return read_address(url, self._session.database_token)
 
     @contextmanager
     def _opened(self, place: str) -> Generator[Journal]:
@@ -163,9 +204,9 @@ class Journals:
                     "a password in an argument is seen by every user of this machine",
                     hint="leave it out: PGPASSFILE names the file with passwords (~/.pgpass, mode 0600)",
                 )
-            journal = Journal.connect(place, session.now, kind=session.kind)
+            journal = Journal.connect(place, session.now, kind=session.kind, tokens=session.database_token)
         else:
-            journal = Journal.open(Path(place).absolute(), session.now)
+            journal = Journal.open(Path(place).absolute(), session.now, kind=session.kind)
         try:
             yield journal
         finally:

@@ -19,7 +19,6 @@ from gpucloud.planning.launch_plan import plan_launch
 from gpucloud.planning.lifetime import cost_limit, lifetime, refuse_short
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.saved_plan import renewed
-from gpucloud.resources import Search
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
@@ -54,7 +53,7 @@ class NameSearch:
     @classmethod
     def begin(cls, context: Context, names: Sequence[str], clouds: Iterable[str]) -> NameSearch:
         """Starts to search these clouds; nothing is searched without names."""
-        search = Search(owner=context.owner, machines_only=True)
+        search = replace(context.search(), machines_only=True)
         return cls(context, names, begin(context, search, dict.fromkeys(clouds if names else ())))
 
     def result(self) -> Survey:

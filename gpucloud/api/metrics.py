@@ -104,7 +104,7 @@ class Metrics:
         """
         session = self._session
         found = session.journal.known([box])
-        if not found or found[0].owner != session.owner or found[0].state in OVER:
+        if not found or found[0].owner not in session.owners or found[0].state in OVER:
             raise UsageError(f"there is no box with the id {box[:40]!r}")
         return self._scraper.text(target_of(found[0], node, session.state, session.proxy_command))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.inventory.sweep import Find
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
-    from gpucloud.resources import Ref, Resource, UnreadableRegion
+    from gpucloud.resources import Ref, Resource, Search, UnreadableRegion
     from gpucloud.runs.tend import Tended
     from gpucloud.ssh.client import Target
     from gpucloud.ssh.hosts import Host
@@ -42,7 +42,7 @@ class Searched:
     unjudged: tuple[Resource, ...] = ()
 
     @classmethod
-    def of(cls, survey: Survey, owner: str) -> Searched:
+    def of(cls, survey: Survey, mine: Search) -> Searched:
         """The completeness of a survey, and the owner's resources with tags that gpucloud never wrote."""
         from gpucloud.inventory.discovery import unjudged
 
@@ -50,7 +50,7 @@ class Searched:
             unread=tuple(survey.unread),
             left_out=survey.left_out,
             answered=len(survey.clocks),
-            unjudged=tuple(unjudged(survey, owner)),
+            unjudged=tuple(unjudged(survey, mine)),
         )
 
     @property

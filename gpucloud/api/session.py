@@ -6,6 +6,7 @@ Each part is opened once, when it is first used, and is safe to use from several
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 COLLECTOR = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES_COLLECTOR = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 """OpenTelemetry's variables for where traces are sent."""
+PARENT = "TRACEPARENT"
+"""The variable with the trace of a pipeline."""
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?P<trace>(?!0{32})[0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+"""Source: W3C Trace Context, "traceparent header"."""
 
 
 class Session:
@@ -110,6 +115,11 @@ class Session:
             return self._owner
 
     @property
+    def owners(self) -> frozenset[str]:
+        """The owner id, and the others of the same login in a team's journal."""
+        return frozenset({self.owner, *self.journal.aliases(self.owner)})
+
+    @property
     def journal(self) -> Journal:
         """The journal: that of the team, or a file, which is made if there is none."""
         from gpucloud.journal.store import Journal
@@ -120,10 +130,14 @@ class Session:
                     from gpucloud.journal.postgresql.spool import FILE
 
                     self._journal = Journal.connect(
-                        self.team_journal, self.now, kind=self.kind, spool=self.state / FILE
+                        self.team_journal,
+                        self.now,
+                        kind=self.kind,
+                        spool=self.state / FILE,
+                        tokens=self.database_token,
                     )
                 else:
-                    self._journal = Journal.open(self.journal_file, self.now)
+                    self._journal = Journal.open(self.journal_file, self.now, kind=self.kind)
             return self._journal
 
     @property
@@ -133,7 +147,7 @@ class Session:
 
     @property
     def kind(self) -> str:
-        """Of what the boxes are, as a team's journal is marked: ``real`` or ``sandbox``."""
+        """Of what the boxes are, as a journal is marked: ``real`` or ``sandbox``."""
         return "sandbox" if self.sandboxed else "real"
 
     @cached_property
@@ -181,6 +195,14 @@ class Session:
         if cloud in BILLING:
             return BILLING[cloud]
         return self.catalog.shipped.billing_of(cloud) if cloud else NOTHING_SPECIAL
+
+    def database_token(self, cloud: str, *, host: str, port: int, user: str) -> str:
+        """What logs in at a database of a cloud, as the identity that the profile has there.
+
+        Raises:
+            CloudError: the cloud is not set up here, or has no such logins.
+        """
+        return self.clouds().usable(cloud).database_token(host=host, port=port, user=user)
 
     # --- clouds
 
@@ -230,7 +252,7 @@ class Session:
         proxy_command, journal = self.proxy_command, self.journal
         with (
             self._telling(journal),
-            self._tracing(self._audit().witness) as (witness, emit),
+            self._tracing() as (witness, emit),
             calling() as call,
             renewing(journal),
         ):
@@ -257,21 +279,26 @@ class Session:
                     keep_hosts(context)
 
     @contextmanager
-    def _tracing(self, witness: Witness) -> Generator[tuple[Witness, Sink]]:
-        """Traces the body where OpenTelemetry's variables name a collector. Else nothing of it is loaded."""
+    def _tracing(self) -> Generator[tuple[Witness, Sink]]:
+        """Traces the body where OpenTelemetry's variables name a collector. Else nothing of it is loaded.
+
+        The audit has the trace's id; without a collector that of the pipeline, if there is one.
+        """
         variables = self.profile.variables
+        found = _TRACEPARENT.fullmatch(variables.get(PARENT, ""))
+        parent = found["trace"] if found else None
         if not (variables.get(COLLECTOR) or variables.get(TRACES_COLLECTOR)):
-            yield witness, self.on_event
+            yield self._audit(parent).witness, self.on_event
             return
         try:
             from gpucloud.monitor.traces import tracing
         except ImportError as error:
             hint = "install it: pip install 'gpucloud[otel]'"
             self.on_event(Warned("trace", f"nothing is traced: {error.name} is not installed", hint))
-            yield witness, self.on_event
+            yield self._audit(parent).witness, self.on_event
             return
         with tracing(self.command, variables) as trace:
-            yield trace.witness(witness), trace.sink(self.on_event)
+            yield trace.witness(self._audit(trace.id).witness), trace.sink(self.on_event)
 
     # --- notices
 
@@ -343,7 +370,7 @@ class Session:
             return error
         return None
 
-    def _audit(self) -> Audit:
+    def _audit(self, trace: str | None = None) -> Audit:
         from gpucloud.clouds.audit import Audit
 
         return Audit(
@@ -353,6 +380,7 @@ class Session:
             clock=self.now,
             new_id=lambda: os.urandom(8).hex(),
             complain=lambda text: self.on_event(Warned("audit", text)),
+            trace=trace,
         )
 
     @property

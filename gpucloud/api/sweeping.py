@@ -33,7 +33,7 @@ def sweep(
     age = OLD_ENOUGH if older_than is None else older_than
     context.tell("sweep", "looking in every region of every cloud")
     first = look(context, owner=owner, older_than=age)
-    searched = Searched.of(first.survey, owner)
+    searched = Searched.of(first.survey, context.search(owner))
     unwanted = [find for find in first.finds if find.unwanted]
     still: Sequence[Find] = ()
     troubles: list[GpucloudError] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.output import counted
+from gpucloud.cli.share import text_of
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
         JournalUsersDocument,
         JournalVerifyDocument,
     )
+
+
+class UsersAction(StrEnum):
+    """What ``journal users`` can do."""
+
+    APPLY = "apply"
+    KEY = "key"
 
 
 def migrate(
@@ -59,7 +68,8 @@ def copy(
     """Copy every event of a journal to another one. What is there already stays; a second copy adds the rest.
 
     Your login in the team's journal gets the owner ID of your file, so that boxes are found, deleted and
-    swept as before. Afterwards use one of the two only: set GPUCLOUD_JOURNAL.
+    swept as before; it may have those of several files. Afterwards use one of the two only: set
+    GPUCLOUD_JOURNAL.
     """
     if (to is None) == (from_ is None):
         raise UsageError(
@@ -91,17 +101,24 @@ def verify(app: App) -> int:
 
 def users(
     app: App,
-    action: Annotated[str, typer.Argument(help="Must be: apply.", metavar="apply")],
-    file: Annotated[Path, typer.Argument(help="YAML: users with their roles.", metavar="FILE")],
+    action: Annotated[UsersAction, typer.Argument(help="apply or key.", metavar="apply|key")],
+    file: Annotated[
+        Path, typer.Argument(help="apply: YAML, users with their roles. key: a .pub file.", metavar="FILE")
+    ],
 ) -> None:
-    """Give every login of a file its role, and take the roles of all others.
+    """Give every login of a file its role, and take the roles of all others; or publish your own ssh key.
 
-    The file has `users: {alice: admin, bob: operator, vera: viewer}`. A viewer reads, an operator changes own
-    boxes, an admin every box. Logins that are missing are made, without a password.
+    apply: the file has `users: {alice: admin, bob: operator, vera: viewer}`. A viewer reads, an operator
+    changes own boxes, an admin every box. Logins that are missing are made, without a password.
+    `keys: {bob: ssh-ed25519 AAAA…}` sets public keys.
+
+    key: publishes your own public key, so that others can let you in: gpucloud share NAME --user LOGIN.
     """
-    if action != "apply":
-        raise UsageError(f"{action!r} is not allowed", hint="gpucloud journal users apply FILE")
-    done = app.client.journals.apply_users(file)
+    if action is UsersAction.KEY:
+        app.client.journals.publish_key(text_of(str(file), "the key"))
+        done = ["your key set"]
+    else:
+        done = app.client.journals.apply_users(file)
     if app.output.json:
         answer: JournalUsersDocument = {"changes": done}
         app.output.document("journal-users", answer)

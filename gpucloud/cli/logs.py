@@ -66,6 +66,8 @@ def logs(
     if kept is not None:
         app.output.say(f"The box has ended; this log was kept at {rfc3339(kept.at)}:")
         _show(app, source, newer(map(clean, kept.text.splitlines()), moment), follow)
+        if not node and (there := app.client.uploaded_log(name, source)) is not None:
+            app.output.say(f"More of it is where the box has uploaded it, if it could: {there}")
         return 0
     try:
         target = app.client.connect(name, node=node)

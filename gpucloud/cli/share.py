@@ -13,6 +13,7 @@ from gpucloud.cli.context import App
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpucloud.api.client import Client
     from gpucloud.api.results import Shared
     from gpucloud.cli.documents import ShareDocument
 
@@ -24,11 +25,17 @@ def share(
     app: App,
     name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
     key: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--key", help="The colleague's public key: a .pub file, or - for stdin.", metavar="FILE"
         ),
-    ],
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", help="The colleague's login in the team's journal, which has the key.", metavar="LOGIN"
+        ),
+    ] = None,
     allow_from: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,8 +54,10 @@ def share(
     Whoever uses the same journal of a team then enters with gpucloud, everybody else with ssh and the host
     key that is shown. With --remove, connections that are open stay open.
     """
-    text = _text_of(key)
+    if (key is None) == (user is None):
+        raise UsageError("share needs one of --key and --user", hint="gpucloud share NAME --key bob.pub")
     with app.working() as (client, _):
+        text = _key_of(app, client, user) if user is not None else text_of(key or "", "--key")
         done = client.share(name, text, allow_from=allow_from or (), remove=remove)
     with answering(_what_was_done(done, remove=remove), [done.box]):
         if app.output.json:
@@ -59,18 +68,26 @@ def share(
             _show_ways_in(app, done)
 
 
-def _text_of(key: str) -> str:
-    """The content of a key's file.
+def text_of(file: str, source: str) -> str:
+    """The content of a public key's file; ``-`` for stdin.
 
     Raises:
         UsageError: it cannot be read.
     """
     try:
-        with sys.stdin if key == "-" else Path(key).expanduser().open(encoding="utf-8") as file:
-            return file.read(_LONGEST)
+        with sys.stdin if file == "-" else Path(file).expanduser().open(encoding="utf-8") as stream:
+            return stream.read(_LONGEST)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"--key: cannot read {key!r}: {why}", hint="give the .pub file") from error
+        raise UsageError(f"{source}: cannot read {file!r}: {why}", hint="give the .pub file") from error
+
+
+def _key_of(app: App, client: Client, user: str) -> str:
+    """The key of a colleague; says who else has said that it is theirs."""
+    published = client.journals.key_of(user)
+    if published.by != user:
+        app.output.say(f"The key of {user} was set by {published.by}.")
+    return published.key
 
 
 def _what_was_done(done: Shared, *, remove: bool) -> str:

@@ -59,6 +59,7 @@ class Audit:
         clock: returns the time in UTC.
         new_id: returns a unique text for a call.
         complain: called once if the record cannot be written: that is no reason to leave a box running.
+        trace: the id of the OpenTelemetry trace that the command is a part of; ``None`` without one.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Audit:
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
         complain: Callable[[str], None],
+        trace: str | None = None,
     ) -> None:
         self._path = folder / FILE
         self._clock = clock
@@ -78,6 +80,7 @@ class Audit:
         self._complained = False
         self._who = {"owner": owner, "user": _user(), "host": socket.gethostname(), "pid": os.getpid()}
         self._command = command
+        self._trace = {"trace": trace} if trace else {}
 
     def witness(self, call: ApiCall, /) -> Answered:
         """Records a call that is about to be sent; returns the function that records its outcome."""
@@ -88,7 +91,9 @@ class Audit:
             "action": call.action,
             "target": call.target,
         }
-        self._write({"call": number, **self._who, "command": self._command, **what, **_about.get()})
+        self._write(
+            {"call": number, **self._who, "command": self._command, **what, **_about.get(), **self._trace}
+        )
 
         def answered(outcome: str, request_id: str | None) -> None:
             self._write({"call": number, "outcome": outcome, "request_id": request_id})

@@ -26,6 +26,8 @@ from gpucloud.clouds.provider import (
     CommitmentInquiry,
     CommitmentSource,
     ConsoleLog,
+    DatabaseLogin,
+    DatabaseLogins,
     DeletionGraph,
     Echo,
     EndsFromOutside,
@@ -90,6 +92,8 @@ if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete
 
 log = logging.getLogger("gpucloud.clouds.cloud")
+LOGIN_S = 10.0
+"""How long to try again to get what logs in at a database: a command waits for its journal."""
 T = TypeVar("T")
 _HTML = re.compile(r"<(!doctype\s+html|html)\b.*", re.IGNORECASE | re.DOTALL)
 """An error page of a proxy, or of an endpoint that is down, instead of an answer."""
@@ -548,6 +552,24 @@ class Cloud:
         """The object store; who asks has found the cloud by :attr:`store_scheme`."""
         assert isinstance(self.provider, ObjectStore)  # noqa: S101
         return self.provider
+
+    def database_token(self, *, host: str, port: int, user: str) -> str:
+        """What logs in at a database that this cloud hosts, in place of a password.
+
+        Raises:
+            CloudError: the cloud gives none, or has no such logins.
+        """
+        source = self.provider
+        if not isinstance(source, DatabaseLogins):
+            raise CloudError(
+                f"{self.name} has no logins to databases by its own identities",
+                error_class=ErrorClass.AUTH,
+                cloud=self.name,
+                hint="leave auth= out of the journal's URL",
+                sent=False,
+            )
+        login = DatabaseLogin(host=host, port=port, user=user)
+        return self._call(f"log in at {host}", lambda: source.database_token(login), LOGIN_S)
 
     def identity(self) -> Identity | None:
         """The identity of the credentials; ``None`` if this cloud has no such call."""

@@ -19,6 +19,7 @@ class CallDocument(TypedDict):
         target: what the call is about.
         box: the id of the box.
         price: per hour and node, of a create call.
+        trace: the id of the OpenTelemetry trace that the command is a part of.
         outcome: ``null`` if the process ended before the answer, or it is under way.
         answered_at: when the answer came.
     """
@@ -35,6 +36,7 @@ class CallDocument(TypedDict):
     target: str
     box: NotRequired[str]
     price: NotRequired[MoneyDocument]
+    trace: NotRequired[str]
     outcome: str | None
     request_id: str | None
     answered_at: str | None

@@ -719,6 +719,24 @@ class StorageLease:
     writing: Mapping[str, str] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseLogin:
+    """Where, and as whom, somebody logs in at a database."""
+
+    host: str
+    port: int
+    user: str
+
+
+@runtime_checkable
+class DatabaseLogins(Protocol):
+    """Clouds whose identities log in at databases that the cloud hosts, by a token in place of a password."""
+
+    def database_token(self, login: DatabaseLogin, /) -> str:
+        """A new token: it lasts for minutes, and is used for one connection."""
+        ...
+
+
 @runtime_checkable
 class ObjectStore(Protocol):
     """Clouds with an object store, on a part of which the caller can lend rights for a while."""

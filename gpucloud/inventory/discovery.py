@@ -213,14 +213,15 @@ def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
             )
 
 
-def is_of(owner: str, resource: Resource) -> bool:
-    """Whether a resource has the tag of this owner, whatever its other tags."""
-    return Search(owner=owner).admits(resource.tags)
+def unjudged(survey: Survey, mine: Search) -> Sequence[Resource]:
+    """The billed resources of an owner that belong to no box for certain: gpucloud never wrote such tags.
 
-
-def unjudged(survey: Survey, owner: str) -> Sequence[Resource]:
-    """The billed resources of an owner that belong to no box for certain: gpucloud never wrote such tags."""
-    return [resource for resource in survey.suspects if resource.ref.kind.billable and is_of(owner, resource)]
+    Args:
+        survey: what was found.
+        mine: admits what has the owner's tag.
+    """
+    suspects = [resource for resource in survey.suspects if resource.ref.kind.billable]
+    return [resource for resource in suspects if mine.admits(resource.tags)]
 
 
 def by_box(resources: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:

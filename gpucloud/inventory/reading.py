@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box
-from gpucloud.resources import Ref, Resource, Search, State
+from gpucloud.resources import Ref, Resource, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.runtime.tasks import Call
@@ -124,7 +124,7 @@ def _search(context: Context, place: Place) -> dict[Ref, Resource]:
     cloud = context.clouds.usable(place[0])
     if not cloud.lists_machines:
         return {}
-    found = cloud.find(Search(owner=context.owner, regions=(place[1],), machines_only=True))
+    found = cloud.find(replace(context.search(), regions=(place[1],), machines_only=True))
     if found.unread:
         raise GpucloudError(f"{' '.join(place)} could not be read: {found.unread[0].error}")
     return {each.ref: each for each in found.resources}

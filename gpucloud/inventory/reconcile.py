@@ -127,7 +127,7 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     for box in remains(context, [box for box in living.values() if not box.is_halting]):
         due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
     for box in context.journal.known(again - living.keys()):
-        if box.owner == context.owner:
+        if context.is_mine(box.owner):
             due[tuple(sorted(clouds[box.id]))].over.append(box)
     return due
 

@@ -66,7 +66,7 @@ def take_in_run(
     survey = finish(context, begin(context, Search(run=run_id)))
     for owner, resources in by_box(survey.resources):
         what = f"{resources[0].ref.kind} {resources[0].ref.id}"
-        if owner == context.owner:
+        if context.is_mine(owner):
             with isolated(troubles, what):
                 adopt_box(context, resources, BoxState.DELETING, market())
         else:

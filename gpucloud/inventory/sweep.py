@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from gpucloud.boxes.teardown import end_resources, take_down
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.inventory.discovery import Survey, begin, finish, is_of, not_of_its_box
+from gpucloud.inventory.discovery import Survey, begin, finish, not_of_its_box
 from gpucloud.inventory.reconcile import catch_up
 from gpucloud.inventory.recover import adopt_box, age_of, is_retained
 from gpucloud.journal.events import Made, named
@@ -72,7 +72,7 @@ def judge(
     survey: Survey,
     boxes: Mapping[str, Box],
     *,
-    owner: str,
+    mine: Search,
     older_than: timedelta,
     may_take: Callable[[Lease | None], bool],
 ) -> list[Find]:
@@ -81,7 +81,7 @@ def judge(
     Args:
         survey: the resources in the clouds.
         boxes: the journal's records of the boxes that were found, read after the survey.
-        owner: the owner whose resources may be ended.
+        mine: admits what has a tag of the owner whose resources may be ended.
         older_than: the age from which a resource that is not in the journal counts as a leak.
         may_take: whether no process works on a box with this lease.
     """
@@ -91,7 +91,10 @@ def judge(
             resource
         )
     finds = [
-        Find(resource=resource, reason=Reason.BAD_TAGS if is_of(owner, resource) else Reason.OTHER_OWNER)
+        Find(
+            resource=resource,
+            reason=Reason.BAD_TAGS if mine.admits(resource.tags) else Reason.OTHER_OWNER,
+        )
         for resource in survey.suspects
     ]
     for (cloud, box_id), resources in by_box.items():
@@ -99,9 +102,9 @@ def judge(
         age = age_of(resources, now)
         kept = box is None and is_retained(resources, now)
         for resource in resources:
-            if not is_of(owner, resource):
+            if not mine.admits(resource.tags):
                 reason: Reason | None = Reason.OTHER_OWNER
-                if box is not None and is_of(box.owner, resource):  # a team's journal
+                if box is not None and Search(owner=box.owner).admits(resource.tags):  # a team's journal
                     wanted = _of_known(resource, box, now, free=may_take(box.lease)) is None
                     reason = None if wanted else Reason.OTHER_OWNER
             elif kept:  # until its deadline, also by a journal that is elsewhere
@@ -150,7 +153,7 @@ class Sweep:
 
 def look(context: Context, *, owner: str, older_than: timedelta) -> Sweep:
     """Makes the list: reads the clouds first, then the journal."""
-    return _listed(context, finish(context, begin(context, Search())), owner, older_than)
+    return _listed(context, finish(context, begin(context, Search())), context.search(owner), older_than)
 
 
 def look_again(context: Context, first: Sweep, *, owner: str, older_than: timedelta) -> Sweep:
@@ -160,18 +163,19 @@ def look_again(context: Context, first: Sweep, *, owner: str, older_than: timede
     for find in wanted:
         regions[find.resource.ref.cloud].add(find.resource.ref.region)
     places = {cloud: sorted(names) for cloud, names in regions.items()}
-    again = _listed(context, finish(context, begin(context, Search(owner=owner), places)), owner, older_than)
+    mine = context.search(owner)
+    again = _listed(context, finish(context, begin(context, mine, places)), mine, older_than)
     refs = {find.resource.ref for find in wanted}
     still = tuple(find for find in again.finds if find.unwanted and find.resource.ref in refs)
     return replace(again, finds=still)
 
 
-def _listed(context: Context, survey: Survey, owner: str, older_than: timedelta) -> Sweep:
+def _listed(context: Context, survey: Survey, mine: Search, older_than: timedelta) -> Sweep:
     found = {resource.tags.box for resource in survey.resources if isinstance(resource.tags, Tags)}
     told = {box.id for box in catch_up(context, context.journal.known(found), [])}
     boxes = {box.id: box for box in context.journal.known(found)}
     in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
-    finds = judge(survey, boxes, owner=owner, older_than=older_than, may_take=context.may_take)
+    finds = judge(survey, boxes, mine=mine, older_than=older_than, may_take=context.may_take)
     return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), survey=survey)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from gpucloud.journal.lifecycle import Lease
-from gpucloud.journal.records import Appended, Box, NewEvent, Run, Settings
+from gpucloud.journal.records import Appended, Box, NewEvent, PublishedKey, Run, Settings
 from gpucloud.journal.sqlite.reading import Reader
 
 T = TypeVar("T")
@@ -112,11 +112,27 @@ class Database(Protocol):
         """The owner id of this process's login; ``None`` where there are no logins."""
         ...
 
+    def aliases(self, owner: str, /) -> tuple[str, ...]:
+        """The other owner ids of the login that has this one; none where there are no logins."""
+        ...
+
     def identify(self, owner: str, /) -> None:
-        """Gives an owner id to this process's login, where there are logins.
+        """Gives an owner id to this process's login, where there are logins; it may have several.
 
         Raises:
-            UsageError: the login has another one, or somebody else has this one.
+            UsageError: somebody else has it.
+        """
+        ...
+
+    def key_of(self, login: str, /) -> PublishedKey | None:
+        """The public ssh key of a login that may use the journal; ``None`` without one."""
+        ...
+
+    def publish_key(self, key: str, /) -> None:
+        """Says that a public ssh key is that of this process's login, where there are logins.
+
+        Raises:
+            ForbiddenError: this login may not even read the journal.
         """
         ...
 

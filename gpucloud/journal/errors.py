@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from gpucloud.errors import GpucloudError, UsageError
 
 
@@ -71,3 +73,21 @@ class StaleWriterError(GpucloudError):
         super().__init__(
             f"{kind} {name!r} was taken over by another gpucloud", hint="see its state: gpucloud list"
         )
+
+
+_KINDS = {"real": "real clouds", "sandbox": "the sandbox"}
+
+
+def refuse_kind(journal: str, wanted: str, *, hint: str) -> NoReturn:
+    """Refuses a journal that is marked as of the other kind.
+
+    Args:
+        journal: which, as a message begins: ``the journal …``.
+        wanted: the kind of the boxes that are meant: ``real`` or ``sandbox``.
+        hint: what to do.
+
+    Raises:
+        UsageError: always.
+    """
+    other = "sandbox" if wanted == "real" else "real"
+    raise UsageError(f"{journal} is for {_KINDS[other]}, not for {_KINDS[wanted]}", hint=hint)

@@ -290,6 +290,14 @@ class Settings:
     policy: Policy | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedKey:
+    """The public ssh key of a login, and the login that said so: itself, or an admin."""
+
+    key: str
+    by: str
+
+
 class Appended(StrEnum):
     """What became of an event that was to be appended."""
 

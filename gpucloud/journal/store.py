@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from gpucloud.errors import UsageError
@@ -48,6 +49,7 @@ from gpucloud.journal.records import (
     Box,
     Intent,
     NewEvent,
+    PublishedKey,
     ResourceRow,
     Run,
     Settings,
@@ -57,6 +59,9 @@ from gpucloud.journal.records import (
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
+
+if TYPE_CHECKING:
+    from gpucloud.journal.postgresql.address import Tokens
 
 BilledSince = Callable[[datetime | None], Sequence[Box]]
 """The holdings of all owners that live, or ended since then, or of all times."""
@@ -94,6 +99,7 @@ class Journal:
         path: Path,
         clock: Callable[[], datetime],
         *,
+        kind: str | None = None,
         busy_s: float = BUSY_S,
         lease_clock: Callable[[], datetime] | None = None,
     ) -> Journal:
@@ -102,17 +108,19 @@ class Journal:
         Args:
             path: the file; its folder exists.
             clock: gives the time in UTC, by which events are dated.
+            kind: of the boxes: ``real`` or ``sandbox``; a file has the mark of the first that opens it.
+                ``None`` leaves the mark as it is.
             busy_s: how long to wait for another writer.
             lease_clock: gives the time by which leases age; without it, that of the file system on which the
                 file is: hosts that share the file share this clock, however wrong their own are.
 
         Raises:
             JournalError: the file is damaged, read-only, or locked for too long.
-            UsageError: it is newer than this program.
+            UsageError: it is newer than this program, or is marked as the other kind.
         """
         from gpucloud.journal.sqlite.database import Database as File
 
-        database = File.open(path, busy_s=busy_s)
+        database = File.open(path, kind=kind, busy_s=busy_s)
         return cls(database, clock, lease_clock)
 
     @classmethod
@@ -124,6 +132,7 @@ class Journal:
         kind: str,
         lease_clock: Callable[[], datetime] | None = None,
         spool: Path | None = None,
+        tokens: Tokens | None = None,
     ) -> Journal:
         """Opens a team's journal, which its owner made: ``gpucloud journal migrate``.
 
@@ -134,6 +143,7 @@ class Journal:
             lease_clock: gives the time by which leases age; without it, that of the server.
             spool: a file that keeps what clouds have done while the server does not answer; what it has is
                 told to the server now.
+            tokens: gives what logs in, where the URL names a cloud for that (``auth``).
 
         Raises:
             JournalError: the server cannot be reached, or refuses.
@@ -142,7 +152,7 @@ class Journal:
         """
         from gpucloud.journal import postgresql
 
-        database = postgresql.open_journal(url, kind=kind, spool=spool)
+        database = postgresql.open_journal(url, kind=kind, spool=spool, tokens=tokens)
         return cls(database, clock, lease_clock)
 
     # --- events
@@ -217,13 +227,31 @@ class Journal:
         """The owner id that a team's journal gives to this process; ``None`` for a file."""
         return self._database.identity
 
+    def aliases(self, owner: str) -> tuple[str, ...]:
+        """The other owner ids of whoever has this one: those of files that were copied, and the login."""
+        return self._database.aliases(owner)
+
     def identify(self, owner: str) -> None:
         """Gives an owner id to this process's login, if the journal is a team's: its boxes are that one's.
 
+        The first one that a login is given is that of its new boxes; what has the others is found with it.
+
         Raises:
-            UsageError: the login has another one, or somebody else has this one.
+            UsageError: somebody else has it.
         """
         self._database.identify(owner)
+
+    def key_of(self, login: str) -> PublishedKey | None:
+        """The public ssh key of a colleague who may use the journal of a team; ``None`` without one."""
+        return self._database.key_of(login)
+
+    def publish_key(self, key: str) -> None:
+        """Says that a public ssh key is that of this process's login, if the journal is a team's.
+
+        Raises:
+            ForbiddenError: this login may not even read the journal.
+        """
+        self._database.publish_key(key)
 
     def close(self) -> None:
         """Closes the journal; a later call opens it again."""

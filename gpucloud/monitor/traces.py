@@ -16,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import Span, Status, StatusCode, Tracer, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gpucloud.clouds.provider import Answered, ApiCall, Witness
@@ -36,6 +36,11 @@ class Trace:
     root: Span
     _step: tuple[str, Span] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def id(self) -> str:
+        """The id of the trace, as its collector shows it."""
+        return format_trace_id(self.root.get_span_context().trace_id)
 
     def sink(self, sink: Sink) -> Sink:
         """Makes a span of each step of the events that a sink receives."""

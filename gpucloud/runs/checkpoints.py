@@ -28,6 +28,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
 from gpucloud.ssh.client import Target
+from gpucloud.ssh.logs import LOGS
 from gpucloud.ssh.rclone import INSTALL_S
 
 FOLDER = "checkpoints"
@@ -126,6 +127,14 @@ def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
     )
 
 
+def logs_of(box: Box, kind: str) -> str | None:
+    """Where the log of a box is that it has uploaded at its end, if it could; ``None`` without a bucket."""
+    place = box.wanted.spec.get("checkpoint_to")
+    if not place or box.run_id is None or box.checkpoints is None:
+        return None
+    return f"{place}/{folder_name(box.run_id)}/attempts/{box.checkpoints}/logs/{kind}.log"
+
+
 def folder_name(run_id: str) -> str:
     """The folder of a run: no two runs have the same, and no id leads out of it."""
     return re.sub(r"[^A-Za-z0-9._-]|^\.", lambda found: f"={ord(found[0]):02x}", run_id)
@@ -191,7 +200,8 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
     context.tasks.run(partial(on_box.install, target), INSTALL_S)
     lease = context.tasks.run(held.renew)
     context.tell(STEP, f"restoring from {settings.url}")
-    call = partial(on_box.begin, target, settings.folder, f"{lease.folder}/{settings.path}", number)
+    run_folder = f"{lease.folder}/{settings.path}"
+    call = partial(on_box.begin, target, settings.folder, run_folder, number, LOGS)
     begun = context.tasks.run(call, on_box.TRANSFER_S)
     for words in begun.damaged:
         context.warn(STEP, f"warning: a checkpoint could not be used: {words}")

@@ -13,6 +13,7 @@ from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.store import Journal
+from gpucloud.resources import Search
 from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
 
@@ -45,6 +46,15 @@ class Context:
     call: str = ""
     before_end: Callable[[Context, Box], None] | None = None
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
+
+    def search(self, owner: str | None = None) -> Search:
+        """A search for what is of an owner, under each of its ids; by default, of the owner of this call."""
+        whose = owner or self.owner
+        return Search(owner=whose, aliases=self.journal.aliases(whose))
+
+    def is_mine(self, owner: str) -> bool:
+        """Whether an owner id is one of this call's owner."""
+        return owner in {self.owner, *self.journal.aliases(self.owner)}
 
     def tell(self, step: str, text: str) -> None:
         """Emits progress of a step of the timeline that has no event type of its own."""

@@ -99,7 +99,9 @@ def send_credentials(target: Target, reading: Mapping[str, str], writing: Mappin
     _store(target, "rclone.conf", rclone.configuration({READING: reading, WRITING: writing}))
 
 
-def begin(target: Target, folder: str, run_folder: str, attempt: int) -> Begun:
+def begin(
+    target: Target, folder: str, run_folder: str, attempt: int, logs: Mapping[str, Sequence[str]]
+) -> Begun:
     """Restores the newest checkpoint of a run into a folder of the box.
 
     Args:
@@ -107,12 +109,13 @@ def begin(target: Target, folder: str, run_folder: str, attempt: int) -> Begun:
         folder: a path on the box; relative to the home folder if it is not absolute.
         run_folder: the folder of the run, in rclone's words without the remote: ``bucket/path``.
         attempt: the number under which this box writes.
+        logs: the files of each kind of log, which are uploaded at the end of the box.
 
     Raises:
         CheckpointFailedError: the store refused, or the box cannot write the folder.
         ConnectionFailedError: the box could not be reached.
     """
-    said = _asked(target, "begin", rclone.PROGRAM, folder, run_folder, str(attempt))
+    said = _asked(target, "begin", rclone.PROGRAM, folder, run_folder, str(attempt), json.dumps(dict(logs)))
     where, damaged = said.get("folder"), said.get("damaged")
     if not isinstance(where, str) or not where.startswith("/") or "\0" in where:
         raise CheckpointFailedError(f"{target.alias} returned no folder of checkpoints")
@@ -135,13 +138,15 @@ def stop(target: Target) -> None:
 
 
 def upload(target: Target) -> Checkpoint:
-    """Uploads now what has changed, after an upload that is under way; returns the newest checkpoint.
+    """Uploads what has changed a last time, after an upload that is under way; returns the newest checkpoint.
+
+    The box's logs are uploaded as well, if that goes.
 
     Raises:
         CheckpointFailedError: it failed, and the checkpoint before is the newest one.
         ConnectionFailedError: the box could not be reached.
     """
-    return _checkpoint(_asked(target, "upload"))
+    return _checkpoint(_asked(target, "upload", reason="ended"))
 
 
 def save(target: Target, reason: str, timeout_s: float) -> None:
@@ -179,8 +184,9 @@ def lease_age_s(target: Target) -> float:
     return float(said) if said.isdigit() else math.inf
 
 
-def _asked(target: Target, *words: str) -> Mapping[str, Any]:
-    done = run(target, ["python3", PROGRAM, *words], timeout_s=TRANSFER_S, most_bytes=MOST_BYTES)
+def _asked(target: Target, *words: str, reason: str = "") -> Mapping[str, Any]:
+    told = f"GPUCLOUD_END_REASON={reason}"
+    done = run(target, ["env", told, "python3", PROGRAM, *words], timeout_s=TRANSFER_S, most_bytes=MOST_BYTES)
     if done.code:
         raise CheckpointFailedError(f"{target.alias}: {rclone.last_words(done.err)}")
     return _document(done.out)

@@ -209,23 +209,27 @@ class SharedKey:
     fingerprint: str
 
 
-def read_shared_key(text: str) -> SharedKey:
+def read_shared_key(text: str, source: str = "--key") -> SharedKey:
     """A colleague's public key, from the content of its file: one line, without options, of a known type.
+
+    Args:
+        text: the content.
+        source: what gave it, for messages.
 
     Raises:
         UsageError: it is anything else, or ssh-keygen is missing.
     """
     line = text.strip()
     if "PRIVATE KEY-----" in line:
-        raise UsageError("--key: this is a private key", hint="it stays where it is; give its .pub file")
+        raise UsageError(f"{source}: this is a private key", hint="it stays where it is; give its .pub file")
     found = _SHARED_KEY.fullmatch(line)
     hint = "give the .pub file: one line, of ed25519, RSA or ECDSA, without options"
     if found is None:
-        raise UsageError("--key: this is not one public key of OpenSSH", hint=hint)
+        raise UsageError(f"{source}: this is not one public key of OpenSSH", hint=hint)
     command = [find_program("ssh-keygen"), "-l", "-f", "-"]
     done = subprocess.run(command, input=f"{found[1]}\n".encode(), capture_output=True, check=False)
     if done.returncode:
-        raise UsageError("--key: ssh-keygen cannot read this public key", hint=hint)
+        raise UsageError(f"{source}: ssh-keygen cannot read this public key", hint=hint)
     return SharedKey(line, found[1], done.stdout.decode().split()[1])
 
 

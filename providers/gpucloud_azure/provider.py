@@ -13,6 +13,7 @@ from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     CommitmentInquiry,
+    DatabaseLogin,
     DeletionGraph,
     Inquiry,
     Record,
@@ -70,6 +71,8 @@ from gpucloud_pricing.demand import Purchase
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete
 
+DATABASES = "https://ossrdbms-aad.database.windows.net/.default"
+"""The scope of tokens for databases, in the public cloud."""
 MOST_OF_A_BLOB = 4 * 1024 * 1024
 """Bytes of a console: more is not one."""
 NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", "azure-mgmt-resource")
@@ -314,6 +317,14 @@ class AzureProvider:
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Signatures of two directories, made with a user delegation key."""
         return storage.lend(self.clients, grant)
+
+    def database_token(self, login: DatabaseLogin, /) -> str:  # noqa: ARG002  (it is for any server)
+        """An Entra token for Azure Database, for about an hour.
+
+        Source: learn.microsoft.com, "Use Microsoft Entra ID for authentication with Azure Database for
+        PostgreSQL". UNVERIFIED with a real server.
+        """
+        return self.clients.credential.get_token(DATABASES).token
 
     def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
         """Allows only these sources; the rules among the machines of one box stay."""

@@ -1,11 +1,13 @@
 """Keeps a folder of this box in an object store, from which the next box of the same run restores it.
 
-``begin RCLONE FOLDER RUN ATTEMPT`` remembers its arguments and restores the newest checkpoint of the run;
-``watch SECONDS`` uploads every so many seconds; ``upload`` uploads once, now. RUN is a path of rclone.
+``begin RCLONE FOLDER RUN ATTEMPT LOGS`` remembers its arguments and restores the newest checkpoint of the
+run; ``watch SECONDS`` uploads every so many seconds; ``upload`` uploads once, now, and at the end of the box,
+which ``GPUCLOUD_END_REASON`` tells, also its logs. RUN is a path of rclone, LOGS has the files of each kind.
 
 An attempt writes ``RUN/attempts/ATTEMPT/`` alone: in it ``NUMBER/`` has the files that a checkpoint adds, and
 ``latest.json``, written last, lists the files of the newest whole checkpoint with their numbers. An upload
-that is cut off leaves that file, and all that it lists, as it was. Nothing is ever deleted.
+that is cut off leaves that file, and all that it lists, as it was. ``logs/KIND.log`` has the ends of the
+box's logs. Nothing is ever deleted.
 
 It needs Python 3.8 and rclone, runs as the box's user, and believes no file of another attempt: it may have
 been written by a box that somebody else had taken over.
@@ -16,11 +18,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +37,11 @@ MARKER_BYTES = 64 * 1024 * 1024
 NOT_THERE = (3, 4)  # exit codes of rclone: no such folder, no such file
 NOT_FOR_RCLONE = ("AWS_", "AZURE_", "RCLONE_")
 LONGEST_WORDS = 500
+END = "GPUCLOUD_END_REASON"
+LOG_BYTES = 7 * 1000 * 1000  # of each file: with all seven, less than 50 MB
+LOGS_S = 60.0
+VARIABLES = "~/.gpucloud/env"
+SHORTEST_VALUE = 4  # a shorter one is no secret, and replacing it would make a log unreadable
 
 
 class FailedError(Exception):
@@ -51,13 +59,21 @@ class DamagedError(Exception):
 # --- rclone
 
 
-def rclone(settings: Mapping[str, Any], *arguments: str, sent: bytes = b"") -> bytes:
-    """Runs rclone and gives its output. Raises ``FailedError``."""
+def rclone(
+    settings: Mapping[str, Any], *arguments: str, sent: bytes = b"", within_s: float | None = None
+) -> bytes:
+    """Runs rclone and gives its output. Raises ``FailedError``, and ``TimeoutExpired`` after ``within_s``."""
     command = [settings["rclone"], "--config", f"{OWN}/rclone.conf", "--stats", "0", "--log-level", "ERROR"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(NOT_FOR_RCLONE)}
     pipe = subprocess.PIPE
     done = subprocess.run(
-        [*command, *arguments], input=sent, env=environment, stdout=pipe, stderr=pipe, check=False
+        [*command, *arguments],
+        input=sent,
+        env=environment,
+        stdout=pipe,
+        stderr=pipe,
+        check=False,
+        timeout=within_s,
     )
     if done.returncode:
         lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip("- ")]
@@ -160,14 +176,55 @@ def watch(every_s: float) -> None:
             save("failure.json", {"at": round(time.time()), "words": str(error)})
 
 
+# --- logs
+
+
+def upload_logs() -> None:
+    """Uploads the ends of the box's logs, without the values of its variables, as far as that goes."""
+    settings, hidden = load("settings.json"), values()
+    target = f"{WRITING}{settings['run']}/attempts/{settings['attempt']}/logs"
+    until = time.monotonic() + LOGS_S
+    for kind, names in settings["logs"].items():
+        text = b"".join(map(end_of, names))
+        for value in hidden:
+            text = text.replace(value, b"[hidden]")
+        if text:
+            left_s = max(until - time.monotonic(), 0.0)
+            rclone(settings, "rcat", f"{target}/{kind}.log", sent=text, within_s=left_s)
+
+
+def end_of(name: str) -> bytes:
+    """The end of a log, in whole lines; nothing of one that is not there, or not readable."""
+    try:
+        with open(os.path.join(os.path.expanduser("~"), name), "rb") as file:
+            start = max(file.seek(0, os.SEEK_END) - LOG_BYTES, 0)
+            file.seek(start)
+            text = file.read(LOG_BYTES)
+    except OSError:
+        return b""
+    return text.partition(b"\n")[2] if start else text
+
+
+def values() -> list[bytes]:
+    """The values of the box's variables, the longest first: one may be a part of another."""
+    try:
+        with open(os.path.expanduser(VARIABLES), encoding="utf-8") as file:
+            words = shlex.split(file.read())
+    except FileNotFoundError:
+        return []
+    found = {word.partition("=")[2] for word in words}
+    return sorted((each.encode() for each in found if len(each) >= SHORTEST_VALUE), key=len, reverse=True)
+
+
 # --- restoring
 
 
-def begin(program: str, folder: str, run: str, attempt: str) -> dict[str, Any]:
+def begin(program: str, folder: str, run: str, attempt: str, logs: str) -> dict[str, Any]:
     """Restores the newest checkpoint, and gives the folder and what was restored. Raises ``FailedError``."""
     folder = os.path.abspath(os.path.join(os.path.expanduser("~"), os.path.expanduser(folder)))
     os.makedirs(folder, exist_ok=True)
-    settings = {"rclone": program, "folder": folder, "run": run, "attempt": int(attempt)}
+    settings: dict[str, Any] = {"rclone": program, "folder": folder, "run": run, "attempt": int(attempt)}
+    settings["logs"] = json.loads(logs)
     save("settings.json", settings)
     damaged: list[str] = []
     for each in reversed(attempts(settings)):
@@ -266,7 +323,12 @@ def main(arguments: Sequence[str]) -> None:
         if command == "begin":
             print(json.dumps(begin(*values)))
         elif command == "upload":
-            print(json.dumps(about(upload())))
+            try:
+                print(json.dumps(about(upload())))
+            finally:
+                if os.environ.get(END):
+                    with suppress(FailedError, OSError, ValueError, subprocess.TimeoutExpired):
+                        upload_logs()
         else:
             watch(float(values[0]))
     except (FailedError, OSError) as error:

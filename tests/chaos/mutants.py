@@ -407,7 +407,7 @@ MUTANTS = (
     Mutant(
         "another owner's is left alone",
         "gpucloud/inventory/sweep.py",
-        "            if not is_of(owner, resource):\n",
+        "            if not mine.admits(resource.tags):\n",
         "            if False:\n",
         SWEEP,
     ),

@@ -166,6 +166,16 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
     assert said in " ".join(err.split())
     [run] = cli("runs", "list", "--all", "--json").json["runs"]
     assert [each["checkpoint"] for each in run["attempts"]] == ["1", None]
+    key = "team/r1/attempts/1/logs/guard.log"
+    assert b"ending: interruption" in s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    first, last = (each["box"] for each in run["attempts"])
+    gone = cli("logs", first, "--guard", "--json")
+    assert (gone.code, f"s3://{BUCKET}/{key}" in gone.error["hint"]) == (2, True), gone.err
+    there = cli("logs", last, "--job", "run").err
+    assert f"s3://{BUCKET}/team/r1/attempts/2/logs/job.log" in there
+    assert (
+        s3.get_object(Bucket=BUCKET, Key="team/r1/attempts/2/logs/job.log")["Body"].read().startswith(b"one")
+    )
     assert cli.billed() == []
     for file in cli.home.glob("state-sandbox/**/*"):
         secrets = (b"IQoJ", b"ASIA")  # how tokens and keys of sessions begin

@@ -108,6 +108,14 @@ def test_only_one_public_key_is_taken(work: Shell, bob: Path, tmp_path: Path, te
     assert (refused.code, words in refused.error["message"]) == (2, True), refused.err
 
 
+def test_without_a_teams_journal_a_login_has_no_key(work: Shell) -> None:
+    for line in (("share", "work", "--user", "bob"), ("journal", "users", "key", "bob.pub")):
+        refused = work(*line, "--json")
+        assert refused.code == 2
+    refused = work("share", "work", "--user", "bob", "--json")
+    assert "no team's journal" in refused.error["message"]
+
+
 def test_the_boxs_own_key_and_wide_networks_are_refused(work: Shell, bob: Path) -> None:
     [node] = work("hosts", "work", "--format", "json").json["nodes"]
     own = work("share", "work", "--key", f"{node['identity_file']}.pub", "--remove", "--json")

@@ -227,7 +227,7 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
     )
     survey = Survey(resources=(), unread=(), left_out={}, clocks={"aws": NOW}, suspects=(ours, theirs))
     boxes = {"b-x": known(BoxState.DELETED)}
-    finds = judge(survey, boxes, owner=OWNER, older_than=timedelta(), may_take=lambda _: True)
+    finds = judge(survey, boxes, mine=Search(owner=OWNER), older_than=timedelta(), may_take=lambda _: True)
     assert {find.resource.ref: (find.reason, find.unwanted) for find in finds} == {
         ours.ref: (Reason.BAD_TAGS, False),
         theirs.ref: (Reason.OTHER_OWNER, False),
@@ -239,7 +239,13 @@ def judged(
 ) -> list[Find]:
     survey = Survey(resources=tuple(resources), unread=(), left_out={}, clocks={"aws": NOW})
     journal = {box.id: box for box in boxes if box is not None}
-    return judge(survey, journal, owner=owner, older_than=older_than, may_take=lambda lease: lease is None)
+    return judge(
+        survey,
+        journal,
+        mine=Search(owner=owner),
+        older_than=older_than,
+        may_take=lambda lease: lease is None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -290,7 +296,7 @@ def test_ages_and_ends_go_by_the_clock_of_the_cloud() -> None:
     )
     clocks = {"aws": NOW, "azure": NOW - AN_HOUR}
     survey = Survey(resources=resources, unread=(), left_out={}, clocks=clocks)
-    finds = judge(survey, {}, owner=OWNER, older_than=OLD_ENOUGH, may_take=lambda _: True)
+    finds = judge(survey, {}, mine=Search(owner=OWNER), older_than=OLD_ENOUGH, may_take=lambda _: True)
     assert {find.resource.ref.cloud: find.reason for find in finds} == {
         "aws": Reason.NOT_IN_JOURNAL,
         "azure": Reason.YOUNG,

@@ -172,6 +172,27 @@ def test_a_journal_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Pat
 
 
 @each_version
+def test_an_old_journal_gets_the_mark_of_the_boxes_that_open_it_first_and_the_other_kind_is_refused(
+    version: int, tmp_path: Path
+) -> None:
+    file = a_journal(version, tmp_path)
+    Journal.open(file, Clock(), kind="sandbox").close()
+    before = contents(Journal.open(file, Clock(), kind="sandbox"))
+    with pytest.raises(UsageError, match="for the sandbox, not for real clouds"):
+        Journal.open(file, Clock(), kind="real")
+    assert contents(Journal.open(file, Clock())) == before
+
+
+def test_a_journal_of_the_sandbox_is_not_taken_for_real_boxes_in_its_place(tmp_path: Path) -> None:
+    """As where the folder of a sandbox was copied or linked."""
+    file = tmp_path / "journal.db"
+    assert Client(journal=file, owner="me").boxes() == []
+    with pytest.raises(UsageError, match="for real clouds, not for the sandbox") as caught:
+        Client.sandbox(journal=file, owner="me").boxes()
+    assert str(file) in caught.value.message
+
+
+@each_version
 @pytest.mark.parametrize(
     "damage", ["data = '{'", "data = '{}'", "type = 'unheard-of'", 'data = \'{"state": "unheard-of"}\'']
 )

@@ -63,6 +63,8 @@ def test_a_launch_is_one_trace_that_continues_the_pipelines(cli: Shell, receiver
     assert (bought["cloud"], bought["gpucloud.outcome"]) == ("aws", "ok")
     assert bought["gpucloud.request_id"]
     assert len(by_name) > 3, "steps, too"
+    calls = cli("audit", "--json")
+    assert {call["trace"] for call in calls.json["calls"]} == {TRACE}
     sent = b"".join(got.body for got in receiver.got)
     assert b"canary" not in sent
     assert b"203.0.113" not in sent, "no address"
@@ -80,7 +82,9 @@ def test_a_collector_that_hangs_or_is_not_there_delays_no_deletion(cli: Shell, r
 
 def test_without_a_collector_nothing_of_it_is_loaded(cli: Shell, tmp_path: Path) -> None:
     file = tmp_path / "modules.json"
-    ran = cli.run(sys.executable, "-c", PROGRAM, *LAUNCH, "demo", str(file), GPUCLOUD_SANDBOX="1")
+    told = {"GPUCLOUD_SANDBOX": "1", "TRACEPARENT": f"00-{TRACE}-{PARENT}-01"}
+    ran = cli.run(sys.executable, "-c", PROGRAM, *LAUNCH, "demo", str(file), **told)
     assert ran.code == 0, ran.err
+    assert {call["trace"] for call in cli("audit", "--json").json["calls"]} == {TRACE}, "the pipeline's"
     loaded = json.loads(file.read_text())
     assert not [name for name in loaded if name.startswith(("opentelemetry", "gpucloud.monitor", "apprise"))]

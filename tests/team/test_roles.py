@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 
@@ -11,16 +12,16 @@ import pytest
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.budgets import Action, Match, Per, Terms
-from gpucloud.journal.errors import ForbiddenError
+from gpucloud.journal.errors import ForbiddenError, JournalError
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState, Claim
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.postgresql.address import read_address
 from gpucloud.journal.postgresql.migration import migrate
-from gpucloud.journal.postgresql.schema import STEPS
-from gpucloud.journal.postgresql.users import apply_users, changes, read_users
-from gpucloud.journal.records import Box
+from gpucloud.journal.postgresql.schema import STEPS, VERSION
+from gpucloud.journal.postgresql.users import apply_users, changes, read_keys, read_users
+from gpucloud.journal.records import Box, PublishedKey
 from gpucloud.journal.store import Journal
 from tests.journal.test_store import a_lease, clock
 from tests.journals import OWNER, psql
@@ -103,6 +104,7 @@ FORGED = {
     "a deleted event": "DELETE FROM events",
     "no events at all": "TRUNCATE events",
     "another's identity": "INSERT INTO identities (login, owner) VALUES ('vera', 'x')",
+    "the identity of a colleague": "INSERT INTO identities (owner) VALUES ('carol')",
     "another version": "INSERT INTO schema_version (version) VALUES (9)",
     "another schema": "ALTER TABLE boxes ADD COLUMN x text",
 }
@@ -112,6 +114,7 @@ FORGED = {
 @pytest.mark.parametrize("login", USERS)
 def test_nobody_forges_the_past(login: str, forged: str, url: str) -> None:
     plan(journal_of(url, "alice"), "alice")
+    plan(journal_of(url, OWNER), "carol")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         psql(url, FORGED[forged], user=login)
 
@@ -127,6 +130,48 @@ def test_a_box_of_another_is_not_changed_behind_the_program_either(login: str, u
     assert psql(url, "SELECT state FROM boxes") == [("planned",)]
 
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
+FORGED_KEYS = {
+    "the first key of somebody": "INSERT INTO public_keys (login, key) VALUES ('vera', 'forged')",
+    "another key of somebody": "INSERT INTO public_keys (login, key) VALUES ('bob', 'forged')"
+    " ON CONFLICT (login) DO UPDATE SET key = 'forged'",
+    "a changed key": "UPDATE public_keys SET key = 'forged', by = session_user WHERE login = 'bob'",
+    "an own key under another's name": "UPDATE public_keys SET login = 'bob' WHERE login = 'alice'",
+    "an own key that another has set": "UPDATE public_keys SET by = 'adam' WHERE login = 'alice'",
+    "no key": "DELETE FROM public_keys",
+    "a key without an end": "UPDATE public_keys SET key = repeat('x', 20000) WHERE login = 'alice'",
+}
+
+
+@pytest.mark.parametrize("forged", FORGED_KEYS)
+def test_nobody_says_which_key_another_has(forged: str, url: str) -> None:
+    for login in ("alice", "bob"):
+        journal_of(url, login).publish_key(f"{KEY} {login}")
+    with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.CheckViolation):
+        assert psql(url, FORGED_KEYS[forged], user="alice") == [0]
+    kept = psql(url, "SELECT login, key, by FROM public_keys ORDER BY login")
+    assert kept == [(login, f"{KEY} {login}", login) for login in ("alice", "bob")]
+
+
+def test_a_key_is_published_by_its_login_or_an_admin_and_is_that_of_nobody_without_a_role(url: str) -> None:
+    alice, vera = journal_of(url, "alice"), journal_of(url, "vera")
+    assert alice.key_of("vera") is None
+    vera.publish_key("old")
+    vera.publish_key(KEY)
+    assert alice.key_of("vera") == PublishedKey(key=KEY, by="vera")
+    address = read_address(url)
+    assert apply_users(address, USERS, {"bob": KEY, "vera": KEY}) == ["key of bob set"]
+    assert alice.key_of("bob") == PublishedKey(key=KEY, by=OWNER)
+    apply_users(address, {name: role for name, role in USERS.items() if name != "vera"})
+    assert alice.key_of("vera") is None
+    with pytest.raises(JournalError):
+        vera.publish_key(KEY)
+    bad: object
+    for bad in ([], {"carol": KEY}, {"bob": 1}):
+        with pytest.raises(UsageError, match="keys"):
+            read_keys(bad, USERS)
+
+
 def test_a_journal_from_before_budgets_is_led_to_them(url: str) -> None:
     """As the first version made it; what is in it stays."""
     box = plan(journal_of(url, "alice"), "alice")
@@ -135,15 +180,41 @@ def test_a_journal_from_before_budgets_is_led_to_them(url: str) -> None:
         "DROP POLICY budgets_of_admins ON events",
         "DROP TABLE budgets",
         append.replace("CREATE", "CREATE OR REPLACE", 1),
-        "DELETE FROM schema_version WHERE version = 2",
+        "DROP TABLE public_keys",
+        "DROP POLICY own_rows ON identities",
+        "DROP FUNCTION is_free",
+        "ALTER TABLE identities DROP COLUMN at, ADD PRIMARY KEY (login)",
+        "CREATE POLICY own_rows ON identities USING (login = session_user)",
+        "DELETE FROM schema_version WHERE version > 1",
     ):
         psql(url, statement)
     with pytest.raises(UsageError, match="of an older gpucloud"):
         journal_of(url, "alice")
-    assert migrate(read_address(url), kind="real") == (1, 2)
+    assert migrate(read_address(url), kind="real") == (1, VERSION)
     journal_of(url, "adam").set_budget("lab", BUDGET, by="adam")
     assert [each.name for each in journal_of(url, "alice").budgets()] == ["lab"]
     assert journal_of(url, "alice").box(box.id).name == box.name
+
+
+def test_a_login_has_the_owner_ids_of_all_its_former_journals_and_of_nobody_elses(url: str) -> None:
+    """As of two machines, one after the other; new boxes have the first one."""
+    alice = journal_of(url, "alice")
+    early = plan(alice, "alice", "early")
+    for owner in ("u-1", "u-2", "u-1"):
+        alice.identify(owner)
+    boxes = [early, plan(alice, "u-1", "one"), plan(alice, "u-2", "two")]
+    again = journal_of(url, "alice")
+    assert (again.identity, again.aliases("u-1")) == ("u-1", ("alice", "u-2"))
+    for owner in ("alice", "u-1", "u-2"):
+        assert {box.id for box in again.boxes(owner=owner)} == {box.id for box in boxes}
+    assert [box.id for box in again.named("u-1", "two")] == [boxes[2].id]
+    again.write(boxes[2], Extended(expires_at=None))
+    bob = journal_of(url, "bob")
+    assert (bob.boxes(owner="bob"), bob.aliases("bob")) == ([], ())
+    for taken in ("u-2", "alice"):
+        with pytest.raises(UsageError, match="cannot have the owner ID"):
+            bob.identify(taken)
+    assert bob.boxes(owner="bob") == []
 
 
 def test_an_ordinary_login_does_not_migrate(url: str) -> None:

@@ -73,8 +73,8 @@ def test_boxes_of_a_file_go_on_in_the_teams_journal(
         "journal", "copy", "--from", str(tmp_path / "anna" / "state-sandbox" / "journal.db"), "--json"
     )
     assert again.json["events"] == 0, again.err
-    refused = ben("journal", "copy", "--to", journal, GPUCLOUD_JOURNAL="")
-    assert (refused.code, "cannot be" in refused.err) == (2, True), refused.err
+    refused = ben("journal", "copy", "--to", journal, GPUCLOUD_JOURNAL="", GPUCLOUD_OWNER=box["owner"])
+    assert refused.code == 0, "the same login: nothing is new"
     secret = ben("journal", "copy", "--to", journal.replace("@", ":s3cret@"), GPUCLOUD_JOURNAL="")
     assert (secret.code, "PGPASSFILE" in secret.err, "s3cret" in secret.err) == (2, True, False)
     assert [(each["id"], each["owner"]) for each in ben("list", "--json").json["boxes"]] == [
@@ -83,6 +83,28 @@ def test_boxes_of_a_file_go_on_in_the_teams_journal(
     assert anna("sweep", "--dry-run", "--json", "--older-than", "0s").json["found"] == []
     assert anna("down", "x", "--yes").code == 0
     assert ben("journal", "verify").code == 0
+
+
+def test_the_boxes_of_two_machines_of_one_person_are_found_swept_and_ended_together(
+    people: list[Person], journal: str, endpoint: Endpoint
+) -> None:
+    """Each machine had a file and an owner ID of its own; both are copied, with one login."""
+    anna, ben = people
+    for person, name in ((anna, "old"), (ben, "older")):
+        assert person(*LAUNCH, name, GPUCLOUD_JOURNAL="").code == 0
+        assert person("journal", "copy", "--to", journal, GPUCLOUD_JOURNAL="").code == 0
+    shown = ben("list", "--json", "--live").json
+    assert {each["name"] for each in shown["boxes"]} == {"old", "older"}
+    assert len({each["owner"] for each in shown["boxes"]}) == 2
+    assert shown["strangers"] == []
+    assert anna(*LAUNCH, "older").error["message"].startswith("a box named 'older' exists already")
+    assert anna("sweep", "--dry-run", "--json", "--older-than", "0s").json["found"] == []
+    assert ben(*LAUNCH, "lost", GPUCLOUD_JOURNAL="").code == 0
+    found = anna("sweep", "--dry-run", "--json", "--older-than", "0s").json["found"]
+    assert {each["reason"] for each in found} == {"not_in_journal"}
+    assert [each["name"] for each in anna("recover", "--json").json["boxes"]] == ["lost"]
+    assert anna("down", "--all", "--yes").code == 0
+    assert [each["kind"] for each in endpoint.client.status()["billing"]] == []
 
 
 def test_who_may_not_end_a_box_in_the_journal_deletes_nothing_in_the_cloud(
@@ -182,6 +204,35 @@ def test_a_box_that_one_launched_is_entered_extended_and_ended_by_another(
     files = [file for file in (tmp_path / "ben").rglob("*") if file.is_file()]
     assert [file.name for file in files if b"PRIVATE KEY" in file.read_bytes()] == ["own_key"]
     assert ben("journal", "verify", **adam).code == 0
+
+
+def test_a_colleague_is_let_in_by_login_with_the_key_that_the_journal_has(
+    people: list[Person], journal: str, tmp_path: Path
+) -> None:
+    anna, ben = people
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: operator, bob: viewer}")
+    assert anna("journal", "users", "apply", str(users)).code == 0
+    key = key_of(tmp_path / "ben")
+    alice, bob = ({"GPUCLOUD_JOURNAL": journal.replace("gpucloud@", f"{name}@")} for name in ("alice", "bob"))
+    bob |= {"GPUCLOUD_IDENTITY": str(key), "GPUCLOUD_OWNER": "alice"}
+    anna(*LAUNCH, "x", **alice)
+    share = ("share", "x", "--user", "bob", "--json")
+    early = anna(*share, **alice)
+    assert (early.code, "journal users key" in early.error["hint"]) == (2, True), early.err
+    private = ben("journal", "users", "key", str(key), **bob)
+    assert (private.code, "private key" in private.err) == (2, True)
+    assert ben("journal", "users", "key", f"{key}.pub", **bob).code == 0
+    shared = anna(*share, **alice)
+    assert (shared.code, shared.json["changed"]) == (0, True), shared.err
+    assert ben("exec", "x", "--", "echo", "in", **bob).out == "in\n"
+    assert anna("share", "x", "--user", "bob", "--remove", **alice).code == 0
+    other = Path(f"{key_of(tmp_path / 'anna')}.pub").read_text()
+    users.write_text(f"users: {{alice: operator, bob: viewer}}\nkeys:\n  bob: {other}")
+    assert "key of bob set" in anna("journal", "users", "apply", str(users)).out
+    assert "The key of bob was set by gpucloud" in anna("share", "x", "--user", "bob", **alice).err
+    both = anna("share", "x", "--user", "bob", "--key", f"{key}.pub")
+    assert (both.code, "one of --key and --user" in both.err) == (2, True)
 
 
 def test_a_budget_counts_what_both_launch(people: list[Person], journal: str) -> None:

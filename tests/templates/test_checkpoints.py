@@ -16,6 +16,7 @@ import gpucloud_templates.checkpoints as program
 from gpucloud.ssh.checkpoints import PROGRAM, hook
 from tests.shell import PROGRAMS
 
+LOGS = {"boot": ["boot.log", "setup.log"], "job": ["out"]}
 RCLONE = str(PROGRAMS / "rclone")
 
 
@@ -38,7 +39,7 @@ class Box:
         return {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}
 
     def begin(self, attempt: int) -> Any:
-        done = self.ask("begin", self.rclone, "saved", "bucket/lab/r1", str(attempt))
+        done = self.ask("begin", self.rclone, "saved", "bucket/lab/r1", str(attempt), json.dumps(LOGS))
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -79,7 +80,7 @@ def box(tmp_path: Path) -> Callable[..., Box]:
 
 def failing(folder: Path, word: str) -> str:
     """An rclone that fails at one of its commands, as one whose connection is lost."""
-    script = folder / f"rclone-without-{word}"
+    script = folder / "rclone-without-a-command"
     script.write_text(f'#!/bin/sh\ncase " $* " in *" {word} "*) exit 1 ;; esac\nexec {RCLONE} "$@"\n')
     script.chmod(0o755)
     return str(script)
@@ -202,8 +203,47 @@ def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(
     """The command would begin anew, for days."""
     for broken in (failing(tmp_path, "lsf"), str(tmp_path / "no-rclone-at-all")):
         one = box(Path(broken).name + "-box", rclone=broken)
-        done = one.ask("begin", one.rclone, "saved", "bucket/lab/r1", "1")
+        done = one.ask("begin", one.rclone, "saved", "bucket/lab/r1", "1", "{}")
         assert done.returncode != 0, done.stdout
+
+
+def test_the_end_of_a_box_uploads_the_ends_of_its_logs_without_the_values_of_its_variables(
+    box: Callable[..., Box], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = box("one")
+    one.begin(1)
+    one.write("model", "1")
+    (one.home / ".gpucloud/env").write_text("export TOKEN='of the lab'\nexport N=1\n")
+    (one.home / "boot.log").write_text("boot 1\n")
+    (one.home / "setup.log").write_text("with of the lab\n")
+    one.upload()
+    assert not (one.attempt(1) / "logs").exists(), "it goes on"
+    monkeypatch.setattr(Box, "environ", {**one.environ, "GPUCLOUD_END_REASON": "deadline"})
+    assert one.upload() == {"number": 1, "files": 1, "bytes": 1}
+    assert (one.attempt(1) / "logs/boot.log").read_text() == "boot 1\nwith [hidden]\n"
+    assert not (one.attempt(1) / "logs/job.log").exists(), "there is none"
+    line = "x" * 99 + "\n"
+    (one.home / "out").write_text(line * 80_000 + "last\n")
+    one.write("unfit\n", "")
+    assert one.ask("upload").returncode != 0, "the checkpoint failed"
+    kept = (one.attempt(1) / "logs/job.log").read_text()
+    assert kept.endswith("last\n")
+    assert len(kept) < 7_000_001
+    assert kept.startswith(line), "whole lines"
+    two = box("two")
+    assert two.begin(2)["restored"] == {"attempt": 1, "number": 1, "files": 1, "bytes": 1}
+
+
+def test_logs_that_cannot_be_uploaded_do_not_fail_the_checkpoint(
+    box: Callable[..., Box], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = box("one", rclone=failing(tmp_path, "own:bucket/lab/r1/attempts/1/logs/job.log"))
+    one.begin(1)
+    one.write("model", "1")
+    (one.home / "out").write_text("said\n")
+    monkeypatch.setattr(Box, "environ", {**one.environ, "GPUCLOUD_END_REASON": "deadline"})
+    assert one.upload()["number"] == 1
+    assert not (one.attempt(1) / "logs").exists()
 
 
 def test_the_notice_uploads_what_is_there_and_what_the_users_command_adds(box: Callable[..., Box]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpucloud.journal.postgresql.address import Tokens
     from gpucloud.journal.postgresql.database import Database
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -41,7 +42,7 @@ def needing_psycopg() -> Generator[None]:
         ) from error
 
 
-def open_journal(url: str, *, kind: str, spool: Path | None = None) -> Database:
+def open_journal(url: str, *, kind: str, spool: Path | None = None, tokens: Tokens | None = None) -> Database:
     """Opens the journal of a URL, as :meth:`gpucloud.journal.store.Journal.connect`.
 
     Raises:
@@ -52,4 +53,4 @@ def open_journal(url: str, *, kind: str, spool: Path | None = None) -> Database:
         from gpucloud.journal.postgresql.address import read_address
         from gpucloud.journal.postgresql.database import Database
 
-    return Database.open(read_address(url), kind=kind, spool=spool)
+    return Database.open(read_address(url, tokens), kind=kind, spool=spool)

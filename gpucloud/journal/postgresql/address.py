@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from gpucloud.errors import UsageError
@@ -15,6 +16,14 @@ VERIFY = "verify-full"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
+class Tokens(Protocol):
+    """Gives what logs in at a server in place of a password, from a cloud of this name; it does not last."""
+
+    def __call__(self, cloud: str, *, host: str, port: int, user: str) -> str:
+        """A new token. Raises :class:`gpucloud.errors.GpucloudError` if the cloud gives none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """A journal in a database.
@@ -22,10 +31,25 @@ class Address:
     Attributes:
         parameters: of the connection, in libpq's words; there may be a password among them.
         schema: the schema that its tables are in.
+        auth: the cloud whose tokens log in; empty where libpq's ways do.
+        tokens: gives them.
     """
 
     parameters: Mapping[str, str] = field(repr=False)
     schema: str
+    auth: str = ""
+    tokens: Tokens | None = field(default=None, repr=False)
+
+    def token(self) -> str | None:
+        """A new token for a connection; ``None`` where none is used.
+
+        Raises:
+            GpucloudError: the cloud gives none.
+        """
+        if not self.auth or self.tokens is None:
+            return None
+        host, user = self.parameters["host"], self.parameters["user"]
+        return self.tokens(self.auth, host=host, port=int(self.parameters["port"]), user=user)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -44,13 +68,14 @@ class Address:
         return f"postgresql://{user}{place}/{shown['dbname']}{service} (schema {self.schema})"
 
 
-def read_address(url: str) -> Address:
-    """Reads the URL of a journal: one of libpq, with ``schema`` as a further parameter.
+def read_address(url: str, tokens: Tokens | None = None) -> Address:
+    """Reads the URL of a journal: one of libpq, with ``schema`` and ``auth`` as further parameters.
 
     What it does not name comes from where libpq looks for it: ``PGHOST``, ``PGSERVICE``, ``PGPASSFILE`` …
 
     Args:
         url: the URL; no message shows it, as there may be a password in it.
+        tokens: gives what logs in, for ``auth``.
 
     Raises:
         UsageError: it is no such URL, or the connection would not be protected.
@@ -61,7 +86,7 @@ def read_address(url: str) -> Address:
     try:
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
-        schema = query.pop("schema", DEFAULT_SCHEMA)
+        schema, auth = query.pop("schema", DEFAULT_SCHEMA), query.pop("auth", "")
         given = conninfo_to_dict(urlunsplit(parts._replace(query=urlencode(query))))
         found = pq.Conninfo.get_defaults()
     except (ProgrammingError, ValueError):  # their words may repeat the password
@@ -76,7 +101,30 @@ def read_address(url: str) -> Address:
         )
     named = {name: str(value) for name, value in given.items() if value is not None}
     defaults = {each.keyword.decode(): each.val.decode() for each in found if each.val}
-    return Address(parameters=protected(named, defaults), schema=schema)
+    if auth:
+        named = _for_tokens(named, defaults)
+    return Address(parameters=protected(named, defaults), schema=schema, auth=auth, tokens=tokens)
+
+
+def _for_tokens(named: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of a login by token: for one host and user, and over TLS also on loopback (a tunnel).
+
+    Raises:
+        UsageError: host or user are not known, or there is a password.
+    """
+    every = {**defaults, **named}
+    host, port = every.get("host", ""), every.get("port", "")
+    if not host or "," in host or host[0] in "/@" or not port.isdecimal() or "user" not in named:
+        raise UsageError(
+            "the journal's URL: auth= needs one USER@HOST:PORT: the token is for these alone",
+            hint="give postgresql://USER@HOST:5432/DATABASE?auth=CLOUD&sslrootcert=FILE",
+        )
+    if "password" in named or every.get("sslmode") not in {None, "prefer", VERIFY}:
+        raise UsageError(
+            f"the journal's URL: auth= sends a token as the password, with sslmode={VERIFY} alone",
+            hint="leave the password and sslmode out of the URL",
+        )
+    return {**named, "host": host, "port": port, "sslmode": VERIFY}
 
 
 def protected(named: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:

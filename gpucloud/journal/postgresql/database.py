@@ -24,15 +24,16 @@ from gpucloud.journal.errors import (
     PendingError,
     RunLivesError,
     UnreachableError,
+    refuse_kind,
 )
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, Made, Resolved
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.postgresql.copies import Copies, Rows
-from gpucloud.journal.postgresql.schema import LOCK, VERSION
+from gpucloud.journal.postgresql.schema import LOCK, OWNED, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Change, Writer
-from gpucloud.journal.records import Intent
+from gpucloud.journal.records import Intent, PublishedKey
 from gpucloud.journal.sqlite.reading import Reader, Row
 
 T = TypeVar("T")
@@ -41,8 +42,17 @@ TRIES_S = 30.0
 MOST_KEPT = 1000
 """The copies of how many boxes and runs are kept for the next change."""
 _PAUSE_S = 0.05
-_IDENTITY = """SELECT coalesce(
-    (SELECT owner FROM identities WHERE login = session_user), session_user) AS owner"""
+_ABOUT = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about")
+# The column ``at`` is missing in a journal of an older version, which is still to be told from others.
+_IDENTITIES = (
+    "SELECT session_user AS login",
+    "SELECT login, owner FROM identities AS given ORDER BY to_jsonb(given) ->> 'at'",
+)
+_KEY = """SELECT key, by FROM public_keys JOIN pg_roles ON rolname = login
+WHERE login = :login AND pg_has_role(pg_roles.oid, 'gc_viewer', 'member')"""
+"""Of who may use the journal: one who has left is let in nowhere, though the key is there."""
+PUBLISH_KEY = """INSERT INTO public_keys (login, key) VALUES (coalesce(:login, session_user), :key)
+ON CONFLICT (login) DO UPDATE SET key = EXCLUDED.key, by = session_user, at = clock_timestamp()"""
 _DONE = frozenset(each.type for each in (Made, Resolved, DeleteAsked, GoneOnce, Gone))
 """The events that tell what a cloud has done; the others tell what was meant, or can be seen again."""
 _WRITTEN = frozenset({"written", "was_written"})
@@ -72,6 +82,7 @@ class Database:
         self._kept: dict[str, Rows] = {}
         self.identity = ""
         """The owner id of this process's login: the login itself, unless it was given another one."""
+        self._logins: Mapping[str, str] = {}
 
     @classmethod
     def open(cls, address: Address, *, kind: str, spool: Path | None = None) -> Database:
@@ -87,19 +98,21 @@ class Database:
             UsageError: it has no tables, is of another version, or of another kind.
         """
         database = cls(Server(address), Spool(spool, str(address)) if spool else None)
-        queries = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about", _IDENTITY)
+        queries = (*_ABOUT, *_IDENTITIES)
         with database._explained():
             try:
-                [[found], [about], [identity]] = database._server.ask([(query, {}) for query in queries])
+                answers = database._server.ask([(query, {}) for query in queries])
             except (errors.UndefinedTable, ValueError):
                 raise UsageError(f"the journal {address} has no tables yet", hint=_MIGRATE) from None
+        [[found], [about], [login], identities] = answers
         refuse_version(address, found["version"])
         if about["kind"] != kind:
-            raise UsageError(
-                f"the journal {address} is for {_KINDS[about['kind']]}, not for {_KINDS[kind]}",
+            refuse_kind(
+                f"the journal {address}",
+                kind,
                 hint="use another schema for the other kind: ?schema=NAME in GPUCLOUD_JOURNAL",
             )
-        database.identity = identity["owner"]
+        database._identified(login["login"], identities)
         database._tell_what_is_kept()
         return database
 
@@ -159,22 +172,48 @@ class Database:
         with self._explained():
             return self._server.time()
 
+    def aliases(self, owner: str) -> tuple[str, ...]:
+        """The other owner ids of the login that has this one, as of the opening."""
+        login = self._logins.get(owner, owner)
+        ids = {other for other, its in self._logins.items() if its == login}
+        return tuple(sorted((ids | {login}) - {owner})) if ids else ()
+
     def identify(self, owner: str) -> None:
-        """Gives an owner id to this process's login, for good.
+        """Gives an owner id to this process's login, for good; the first one is that of its new boxes.
 
         Raises:
-            UsageError: the login has another one, or somebody else has this one.
+            UsageError: somebody else has it, or it is that of boxes in the journal.
         """
-        give = "INSERT INTO identities (owner) VALUES (:owner) ON CONFLICT DO NOTHING"
+        give = "INSERT INTO identities (owner) SELECT :owner WHERE is_free(:owner) ON CONFLICT DO NOTHING"
         with self._explained():
             self._server.ask([(give, {"owner": owner})], WRITE)
-            [[found]] = self._server.ask([(_IDENTITY, {})])
-        self.identity = found["owner"]
-        if self.identity != owner:
+            [[login], identities] = self._server.ask([(query, {}) for query in _IDENTITIES])
+        self._identified(login["login"], identities)
+        if owner != self.identity and owner not in self.aliases(self.identity):
             raise UsageError(
-                f"this login is {self.identity!r} in {self._server.address}, and cannot be {owner!r} as well",
-                hint="copy with another login: each has one owner id, and each id one login",
+                f"the login {login['login']!r} cannot have the owner ID {owner!r} in {self._server.address}:"
+                " somebody else has it, or boxes there have it already",
+                hint="copy with the login that has it",
             )
+
+    def _identified(self, login: str, identities: Sequence[Mapping[str, str]]) -> None:
+        self._logins = {row["owner"]: row["login"] for row in identities}
+        self.identity = next((owner for owner, its in self._logins.items() if its == login), login)
+
+    def key_of(self, login: str) -> PublishedKey | None:
+        """The public ssh key of a login that may use the journal; ``None`` without one."""
+        with self._explained():
+            [found] = self._server.ask([(_KEY, {"login": login})])
+        return PublishedKey(**found[0]) if found else None
+
+    def publish_key(self, key: str) -> None:
+        """Says that a public ssh key is that of this process's login.
+
+        Raises:
+            ForbiddenError: this login may not even read the journal.
+        """
+        with self._explained():
+            self._server.ask([(PUBLISH_KEY, {"login": None, "key": key})], WRITE)
 
     def close(self) -> None:
         """Closes the connection; a later call makes it again."""
@@ -258,6 +297,8 @@ class Database:
 class _Reader(Reader):
     """Reads what is committed; ``kept`` are the copies of what this process wrote."""
 
+    owned = OWNED
+
     def __init__(self, server: Server, kept: Mapping[str, Rows]) -> None:
         super().__init__(server.ask)
         self._server, self._kept = server, kept
@@ -281,9 +322,6 @@ class _Reader(Reader):
         alone = f"SELECT pg_advisory_xact_lock({LOCK})"
         [_, rows] = self._server.ask([(alone, {}), (query, values)], FOLLOW)
         return rows
-
-
-_KINDS = {"real": "real clouds", "sandbox": "the sandbox"}
 
 
 def refuse_version(address: Address, found: int) -> None:

@@ -40,6 +40,8 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 HELD = ("boxes", "runs")
 NUMBERED = (*HELD, "budgets")
 """What has events of its own."""
+LONGEST_KEY = 16384
+"""More characters than any public key has."""
 LOCK = "hashtextextended(current_schema(), 0)"
 """The number of the lock of one journal."""
 PARTS = ("nodes", "intents", "resources", "usage")
@@ -324,9 +326,49 @@ _BUDGET_RIGHTS = [
 ]
 """Admins alone set budgets. Operators may lock their rows, as every change does, and find none to write."""
 
+_KEYS = f"""
+CREATE TABLE public_keys (
+    login text PRIMARY KEY DEFAULT session_user,
+    key text NOT NULL CHECK (length(key) <= {LONGEST_KEY}),
+    by text NOT NULL DEFAULT session_user,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+"""
+_KEY_RIGHTS = [
+    "ALTER TABLE public_keys ENABLE ROW LEVEL SECURITY",
+    "ALTER TABLE public_keys FORCE ROW LEVEL SECURITY",
+    "CREATE POLICY everybody_reads ON public_keys FOR SELECT USING (true)",
+    f"CREATE POLICY own_key ON public_keys USING (login = session_user OR {_ADMIN})"
+    f" WITH CHECK (by = session_user AND (login = session_user OR {_ADMIN}))",
+    "GRANT SELECT, INSERT (login, key), UPDATE (key, by, at) ON public_keys TO gc_viewer",
+]
+"""Whose key is whose is said by each login of itself, or by an admin, and by nobody in another's name."""
+
+_SEVERAL_IDENTITIES = [
+    "ALTER TABLE identities DROP CONSTRAINT identities_pkey",
+    "ALTER TABLE identities ADD COLUMN at timestamptz NOT NULL DEFAULT clock_timestamp()",
+    """CREATE FUNCTION is_free(whose text) RETURNS boolean LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT NOT EXISTS (SELECT FROM boxes WHERE owner = whose)
+        AND NOT EXISTS (SELECT FROM runs WHERE owner = whose)
+        AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = whose AND rolname <> session_user);
+END""",
+    "DROP POLICY own_rows ON identities",
+    "CREATE POLICY own_rows ON identities USING (login = session_user)"
+    " WITH CHECK (login = session_user AND is_free(owner))",
+]
+"""A login may have several owner ids; it takes none that boxes have already, or that is another login."""
+
+OWNED = """owner = ANY (ARRAY(
+    SELECT :owner::text UNION SELECT login FROM identities WHERE owner = :owner
+    UNION SELECT owner FROM identities
+    WHERE login = coalesce((SELECT login FROM identities WHERE owner = :owner), :owner)))"""
+"""The condition of what is an owner's: under each id of the login that has this one, which is one itself."""
+
 STEPS: Sequence[Sequence[str]] = (
     (*filter(str.strip, _TABLES.split(";")), _JSON, _APPEND, _MINE, _OF_MINE, *_RIGHTS),
     (_BUDGETS, _append_to(*NUMBERED).replace("CREATE", "CREATE OR REPLACE", 1), *_BUDGET_RIGHTS),
+    (_KEYS, *_KEY_RIGHTS, *_SEVERAL_IDENTITIES),
 )
 """The statements that lead to each version from the previous one."""
 VERSION = len(STEPS)

@@ -21,7 +21,7 @@ from psycopg import Connection, OperationalError
 from psycopg.abc import RV, PQGen
 from psycopg.rows import DictRow, dict_row
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.errors import JournalError, UnreachableError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.sqlite.reading import Query
@@ -78,6 +78,7 @@ class Server:
         self._open: list[_Connection] = []
         weakref.finalize(self, _close_all, self._open)
         self._worked = False
+        self._token: str | None = None
         self._clock: tuple[datetime, float] | None = None
 
     def ask(self, queries: Sequence[Query], mode: str = READ) -> list[list[DictRow]]:
@@ -128,7 +129,7 @@ class Server:
     def said(self, error: psycopg.Error) -> str:
         """What a server or the connection said, without secrets, on one line."""
         text = error.diag.message_primary or str(error)
-        return redact(" ".join(text.split()), self.address.secrets)
+        return redact(" ".join(text.split()), [*self.address.secrets, self._token or ""])
 
     @contextmanager
     def changing(self, what: str, *, hint: str) -> Generator[None]:
@@ -156,6 +157,9 @@ class Server:
     def _connected(self) -> _Connection:
         if not self._open:
             parameters: dict[str, Any] = {**_QUIET_NETWORK, **self.address.parameters}
+            self._token = self._new_token()
+            if self._token is not None:
+                parameters["password"] = self._token
             # What it warns of, a lost connection, is told here, or mended.
             logging.getLogger("psycopg").setLevel(logging.ERROR)
             made = _Connection.connect(
@@ -168,6 +172,13 @@ class Server:
             )
             self._open.append(made)
         return self._open[0]
+
+    def _new_token(self) -> str | None:
+        """What logs in in place of a password. Without one, the server is as good as away."""
+        try:
+            return self.address.token()
+        except GpucloudError as error:
+            raise OperationalError(f"no token to log in with: {error.message}") from None
 
     def _exchange(self, connection: _Connection, queries: Sequence[Query], mode: str) -> list[list[DictRow]]:
         settings = (_SETTINGS, {"schema": self.address.schema})

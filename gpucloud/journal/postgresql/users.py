@@ -10,13 +10,16 @@ from psycopg import sql
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.postgresql.address import Address
+from gpucloud.journal.postgresql.database import PUBLISH_KEY
 from gpucloud.journal.postgresql.server import WRITE, Server
+from gpucloud.journal.sqlite.reading import Query
 from gpucloud.resources import OWNER_ID
 
 ROLES = ("viewer", "operator", "admin")
 _PRESENT = """SELECT login.rolname AS login, gc.rolname AS role
 FROM pg_auth_members JOIN pg_roles AS gc ON gc.oid = roleid JOIN pg_roles AS login ON login.oid = member
 WHERE gc.rolname = ANY (:roles) AND login.rolcanlogin"""
+_HELD = "SELECT login, key FROM public_keys"
 _LOGINS = "SELECT rolname AS login FROM pg_roles WHERE rolcanlogin"
 
 
@@ -38,6 +41,27 @@ def read_users(users: object) -> dict[str, str]:
     return roles
 
 
+def read_keys(keys: object, users: Mapping[str, str]) -> dict[str, str]:
+    """Reads the ``keys`` of a file: the text of a public ssh key for some of its logins.
+
+    Raises:
+        UsageError: it is something else, or names a login that has no role.
+    """
+    if keys is None:
+        return {}
+    if not isinstance(keys, Mapping):
+        raise UsageError("keys: not a mapping", hint="keys: {bob: 'ssh-ed25519 AAAA… bob@lab'}")
+    found: dict[str, str] = {}
+    for login, key in cast("Mapping[object, object]", keys).items():
+        if login not in users or not isinstance(key, str):
+            raise UsageError(
+                f"keys: {login!r} is no login of `users`, or its key is no text",
+                hint="keys: {bob: 'ssh-ed25519 AAAA… bob@lab'}",
+            )
+        found[str(login)] = key
+    return found
+
+
 def changes(wanted: Mapping[str, str], present: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
     """What leads to the wanted roles: ``grant`` or ``revoke``, the role, and the login."""
     have = set(present)
@@ -48,10 +72,17 @@ def changes(wanted: Mapping[str, str], present: Sequence[tuple[str, str]]) -> li
     ]
 
 
-def apply_users(address: Address, wanted: Mapping[str, str]) -> list[str]:
+def apply_users(
+    address: Address, wanted: Mapping[str, str], keys: Mapping[str, str] | None = None
+) -> list[str]:
     """Gives every login its role, and takes the roles of those that are not wanted; all, or nothing.
 
     Logins that are missing are made, without a password.
+
+    Args:
+        address: where the journal is.
+        wanted: the role of each login.
+        keys: the public ssh keys of some of them; those of others stay as they are.
 
     Returns:
         A line for each change.
@@ -63,17 +94,22 @@ def apply_users(address: Address, wanted: Mapping[str, str]) -> list[str]:
     groups = {f"gc_{role}": role for role in ROLES}
     may = "log in as the owner of the journal, with the right to create roles"
     with closing(Server(address)) as server, server.changing(f"the users of {address} were", hint=may):
-        found, logins = server.ask([(_PRESENT, {"roles": list(groups)}), (_LOGINS, {})])
+        found, logins, held = server.ask([(_PRESENT, {"roles": list(groups)}), (_LOGINS, {}), (_HELD, {})])
         present = [(row["login"], groups[row["role"]]) for row in found]
         new = sorted(wanted.keys() - {row["login"] for row in logins})
         moves = changes(wanted, present)
         made = [sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(login)) for login in new]
         given = [_statement(*move) for move in moves]
-        if made or given:
-            server.ask([(each.as_string(), {}) for each in (*made, *given)], WRITE)
+        have = {row["login"]: row["key"] for row in held}
+        told = {login: key for login, key in (keys or {}).items() if have.get(login) != key}
+        if made or given or told:
+            roles: list[Query] = [(each.as_string(), {}) for each in (*made, *given)]
+            texts: list[Query] = [(PUBLISH_KEY, {"login": login, "key": key}) for login, key in told.items()]
+            server.ask([*roles, *texts], WRITE)
     return [
         *(f"login {login} made" for login in new),
         *(f"{verb} {role}: {login}" for verb, role, login in moves),
+        *(f"key of {login} set" for login in told),
     ]
 
 

@@ -12,7 +12,7 @@ from gpucloud.journal.events import OF_SETTINGS, FirstOfBox, RunBegun
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.postgresql.copies import EVENT, Copies, Rows, nothing_of, queries_for, rows_by_id
-from gpucloud.journal.postgresql.schema import HELD, NUMBERED
+from gpucloud.journal.postgresql.schema import HELD, NUMBERED, OWNED
 from gpucloud.journal.postgresql.server import READ, WRITE
 from gpucloud.journal.records import Appended, Box, NewEvent, Run
 from gpucloud.journal.sqlite.reading import OF_SETTINGS as SETTINGS
@@ -48,6 +48,8 @@ class Writer(Reader):
         ask: asks the server.
         kept: copies from earlier changes; they may be out of date.
     """
+
+    owned = OWNED
 
     def __init__(self, ask: Asker, kept: Mapping[str, Rows]) -> None:
         super().__init__(self._read)

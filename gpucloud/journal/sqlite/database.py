@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.errors import JournalError
+from gpucloud.journal.errors import JournalError, refuse_kind
 from gpucloud.journal.sqlite.reading import Reader
 from gpucloud.journal.sqlite.schema import STEPS
 from gpucloud.journal.sqlite.writing import Writer, asking
@@ -24,6 +24,8 @@ from gpucloud_pricing.sqlite_file import BUSY_S, NewerFileError, connect, migrat
 
 T = TypeVar("T")
 
+MARKS = {"real": 0x6770752D, "sandbox": 0x67707573}
+"""The mark of a file with boxes of each kind: SQLite's ``application_id``."""
 _DAMAGED = "it is damaged: restore a copy of it, or move it away and run `gpucloud recover`"
 
 
@@ -43,16 +45,17 @@ class Database:
         weakref.finalize(self, _close_all, self._idle)
 
     @classmethod
-    def open(cls, path: Path, *, busy_s: float = BUSY_S) -> Database:
+    def open(cls, path: Path, *, kind: str | None = None, busy_s: float = BUSY_S) -> Database:
         """Opens the file, making or migrating it as needed.
 
         Args:
             path: the file; its folder exists.
+            kind: of its boxes, by which the file is marked: ``real`` or ``sandbox``; ``None`` for any.
             busy_s: how long to wait for another writer.
 
         Raises:
             JournalError: the file is damaged, read-only, or locked for too long.
-            UsageError: it is newer than this program.
+            UsageError: it is newer than this program, or is marked as the other kind.
         """
         database = cls(path, busy_s)
         with _explained(path):
@@ -71,6 +74,8 @@ class Database:
                     raise JournalError(
                         f"the journal {path} cannot be read: {error}", hint=_DAMAGED
                     ) from error
+                if kind is not None:
+                    _mark(connection, path, kind)
         return database
 
     @contextmanager
@@ -110,7 +115,17 @@ class Database:
     def identity(self) -> None:
         """A file knows no logins."""
 
+    def aliases(self, owner: str) -> tuple[str, ...]:  # noqa: ARG002
+        """A file knows no logins."""
+        return ()
+
     def identify(self, owner: str) -> None:
+        """A file knows no logins."""
+
+    def key_of(self, login: str) -> None:
+        """A file knows no logins."""
+
+    def publish_key(self, key: str) -> None:
         """A file knows no logins."""
 
     def close(self) -> None:
@@ -130,6 +145,26 @@ class Database:
             yield connection
         finally:
             self._idle.append(connection)
+
+
+def _mark(connection: sqlite3.Connection, path: Path, kind: str) -> None:
+    """Marks a file that has no mark yet: a new one, or one of an older gpucloud.
+
+    Raises:
+        UsageError: it is marked as the other kind.
+    """
+    mark = MARKS[kind]
+    if _mark_of(connection) == 0:
+        with transaction(connection):
+            if _mark_of(connection) == 0:  # nobody else was faster
+                connection.execute(f"PRAGMA application_id = {mark}")
+    if _mark_of(connection) != mark:
+        refuse_kind(f"the journal {path}", kind, hint="use a file of its own for each kind")
+
+
+def _mark_of(connection: sqlite3.Connection) -> int:
+    [[mark]] = connection.execute("PRAGMA application_id")
+    return int(mark)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from dataclasses import fields
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from gpucloud.journal.budgets import Budget, read_terms
 from gpucloud.journal.events import read
@@ -35,7 +35,7 @@ SELECT usage.resource AS machine, usage.started_at AS start, nodes.taken_back AS
     json_extract(boxes.facts, '$.offer.instance_type') AS instance_type
 FROM boxes JOIN nodes ON nodes.box = boxes.id
 JOIN usage ON usage.box = boxes.id AND usage.resource = nodes.instance_id AND usage.part = 'compute'
-WHERE boxes.owner = :owner AND json_extract(boxes.facts, '$.offer.purchase') = 'spot'
+WHERE {owned} AND json_extract(boxes.facts, '$.offer.purchase') = 'spot'
     AND json_extract(boxes.facts, '$.place') IS NOT NULL
 ORDER BY usage.n, usage.box
 """
@@ -72,6 +72,9 @@ Ask = Callable[[Sequence[Query]], Sequence[Sequence[Row]]]
 class Reader:
     """Reads by asking; ``ask`` knows the database, and the snapshot or transaction is its maker's."""
 
+    owned: ClassVar[str] = "owner = :owner"
+    """The condition of what is an owner's."""
+
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
@@ -87,7 +90,7 @@ class Reader:
     def boxes(self, owner: str | None, *, over: bool, kind: Kind | None) -> list[Box]:
         """An owner's holdings of a kind, or all, oldest first; ``over`` adds deleted and failed ones."""
         conditions = [
-            "1 = 1" if owner is None else "owner = :owner",
+            "1 = 1" if owner is None else self.owned,
             *([] if over else [LIVING]),
             *([] if kind is None else ["kind = :kind"]),
         ]
@@ -102,18 +105,18 @@ class Reader:
         found = [
             box
             for column in ("name", "id")
-            for box in self._boxes(f"owner = :owner AND {column} = :name", {"owner": owner, "name": name})
+            for box in self._boxes(f"{self.owned} AND {column} = :name", {"owner": owner, "name": name})
         ]
         return sorted({box.id: box for box in found}.values(), key=lambda box: box.id)
 
     def living_names(self, owner: str) -> set[str]:
         """The names that an owner's living boxes have."""
-        query = f"SELECT name FROM boxes WHERE owner = :owner AND {LIVING}"  # noqa: S608  # nosec B608
+        query = f"SELECT name FROM boxes WHERE {self.owned} AND {LIVING}"  # noqa: S608  # nosec B608
         return {row["name"] for row in self._rows(query, {"owner": owner})}
 
     def living_of_run(self, owner: str, run_id: str | None) -> str | None:
         """The name of a living box that belongs to a run; ``None`` where there is none."""
-        query = f"SELECT name FROM boxes WHERE owner = :owner AND run_id = :run_id AND {LIVING}"  # noqa: S608  # nosec B608
+        query = f"SELECT name FROM boxes WHERE {self.owned} AND run_id = :run_id AND {LIVING}"  # noqa: S608  # nosec B608
         names = [row["name"] for row in self._rows(query, {"owner": owner, "run_id": run_id})]
         return names[0] if names else None
 
@@ -135,11 +138,11 @@ class Reader:
         """An owner's runs, oldest first; ``over`` adds those that are over, or that ended ``since`` then."""
         going_on = f"({GOING_ON} OR ended_at >= :since)" if over and since else "1 = 1" if over else GOING_ON
         values = {"owner": owner, "since": since and since.isoformat()}
-        return self._runs(f"owner = :owner AND {going_on}", values)
+        return self._runs(f"{self.owned} AND {going_on}", values)
 
     def runs_named(self, owner: str, run_id: str) -> list[Run]:
         """An owner's runs with this id, in whatever state, oldest first."""
-        return self._runs("owner = :owner AND run_id = :run_id", {"owner": owner, "run_id": run_id})
+        return self._runs(f"{self.owned} AND run_id = :run_id", {"owner": owner, "run_id": run_id})
 
     def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
         return list(map(_run, self._rows(f"SELECT * FROM runs WHERE {condition} ORDER BY id", values)))  # noqa: S608  # nosec B608
@@ -187,7 +190,7 @@ class Reader:
         An interval without an end is counted until its box was last seen. Machines that their box has no
         longer (of failed attempts, or replaced) are left out: nothing tells whether they were taken back.
         """
-        return list(map(_spot_run, self._rows(_SPOT_RUNS, {"owner": owner})))
+        return list(map(_spot_run, self._rows(_SPOT_RUNS.format(owned=self.owned), {"owner": owner})))
 
     # --- events
 

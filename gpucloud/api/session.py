@@ -246,6 +246,7 @@ class Session:
                 mend_clock=self._mend_clock,
                 call=call,
                 before_end=_write_out,
+                market=lambda: self.catalog.market,
             )
             context.tasks.heard = partial(context.tell, "down")
             try:

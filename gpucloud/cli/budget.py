@@ -45,14 +45,15 @@ def set_budget(
         str, typer.Option("--warn", help="Percentages at which a launch warns.", metavar="LIST")
     ] = "50,80,100",
     action: Annotated[
-        Action, typer.Option("--action", help="What happens to a launch that would exceed it.")
+        Action, typer.Option("--action", help="What happens to what would exceed it; down also ends boxes.")
     ] = Action.REFUSE,
 ) -> None:
     """Set a budget, or remove it: AMOUNT none.
 
     A launch counts what was spent in the period, what living boxes will cost until their end, and the most
-    that it may cost itself. If that is more than the budget, nothing is bought: exit code 7. Boxes of all
-    owners in the journal count, unless matched.
+    that it may cost itself. If that is more than the budget, nothing is bought: exit code 7. So it is with a
+    later end, a start, a volume and a snapshot. With --action down, a box ends when the budget is used up
+    instead. Boxes of all owners in the journal count, unless matched.
     """
     if amount == "none":
         app.client.budgets.remove(name)

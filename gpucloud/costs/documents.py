@@ -306,7 +306,7 @@ class BudgetDocument(TypedDict):
     Attributes:
         per: ``run``, ``day``, ``month`` (in UTC) or ``total``.
         warn: percentages of the amount at which a launch warns.
-        action: ``warn`` or ``refuse``: what happens to a launch that would exceed it.
+        action: ``warn``, ``refuse`` or ``down``: what happens to what would exceed it, or does.
         by: the owner ID of who set it.
         run: for a budget of each run, the run that has used most of it; ``null`` otherwise.
         spent: what was spent in the period.

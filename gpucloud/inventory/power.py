@@ -112,7 +112,7 @@ def start(
 
     Raises:
         UsageError: it is not stopped, another process holds it, or ``confirm`` returned ``False``.
-        PriceError: it costs more than the limit.
+        PriceError: it costs more than the limit, or than a budget allows.
         CloudError: there is no capacity, or the cloud refused; it stays stopped.
         OwedError: it is not ready, and not known to be stopped again.
     """
@@ -127,7 +127,8 @@ def start(
             starting.refuse_dearer(seen, price, max_price_usd=limit, usd=market.usd)
         end = None if lives is None else context.clock().replace(microsecond=0) + lives
         _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
-        return starting.start(context, seen, price, end, _keys(context, seen))
+        ceiling = starting.ceiling_of(seen, price, market.usd, market.billing_of)
+        return starting.start(context, seen, price, end, _keys(context, seen), ceiling=ceiling)
 
 
 def lifetime_at_start(box: Box) -> timedelta | None:

@@ -267,10 +267,7 @@ class Journal:
                 successors = (*writer.box(instead_of.id).successors, id)
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
             self._begin(writer, id, planned)
-            box = writer.box(id)
-            if limits is not None and (budgets := writer.budgets()):
-                limits(box, budgets, writer.billed_since)
-            return box
+            return _within(limits, writer, writer.box(id))
 
         box = self._database.change(plan)
         self._held[id] = (box.epoch, lease)
@@ -501,13 +498,22 @@ class Journal:
             raise StaleWriterError(run.run_id, "run")
         return now
 
-    def write(self, box: Box | Run, event: Event) -> None:
+    def write(self, box: Box | Run, event: Event, *, limits: Limits | None = None) -> None:
         """Appends one event about a box or a run that this process holds.
 
+        ``limits`` sees the box as the event makes it, as in :meth:`plan_box`.
+
         Raises:
+            GpucloudError: ``limits`` refuses it.
             StaleWriterError: it was taken over since ``box`` was read.
         """
-        self._database.change(lambda writer: self._write(writer, box, event))
+
+        def append(writer: Writer) -> None:
+            self._write(writer, box, event)
+            if limits is not None:
+                _within(limits, writer, writer.box(box.id))
+
+        self._database.change(append)
 
     def release(self, box: Box | Run) -> None:
         """Says that we hold it no more, if we do; else the end of this process says it."""
@@ -669,6 +675,13 @@ class Journal:
     def _append(self, writer: Writer, box: str, number: int, epoch: int, event: Event) -> Appended:
         new = NewEvent(id=uuid4().hex, epoch=epoch, event=event)
         return writer.append(box, number, new, self._clock())
+
+
+def _within(limits: Limits | None, writer: Writer, box: Box) -> Box:
+    """The box, if the limits allow it."""
+    if limits is not None and (budgets := writer.budgets()):
+        limits(box, budgets, writer.billed_since)
+    return box
 
 
 def _refuse_taken_run(writer: Writer, owner: str, run_id: str | None) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from gpucloud.costs.forecast import Forecast, forecast, new_by_day
 from gpucloud.costs.spend import charges, first_of_month, first_of_next_month, per_hour
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
@@ -48,6 +49,7 @@ class Standing:
         run: for a budget of each run, the one that this is of: its id, or the name of a box without a run.
         unknown: what is not in the figures, and why.
         endless: whether a plan has no end, and the period has none either: no amount is enough.
+        forecast: the cost of the whole period; ``None`` if it has no end, or nobody asked.
     """
 
     budget: Budget
@@ -58,6 +60,7 @@ class Standing:
     run: str | None = None
     unknown: tuple[str, ...] = ()
     endless: bool = False
+    forecast: Forecast | None = None
 
     @property
     def used(self) -> Decimal:
@@ -106,6 +109,7 @@ class Standing:
             "spent": self._money(self.spent),
             "committed": self._money(self.committed),
             "left": self._money(self.left),
+            "forecast": self.forecast.document(self.budget.terms.currency) if self.forecast else None,
             "unknown": list(self.unknown),
         }
 
@@ -152,6 +156,41 @@ def standings(
         counted = [box for box in boxes if matches(budget.terms.match, box)]
         found.append(_standing(budget, counted, now, market, plan))
     return found
+
+
+def standings_ahead(
+    budgets: Iterable[Budget], boxes: Sequence[Box], begun: datetime | None, now: datetime, market: Market
+) -> list[Standing]:
+    """The standing of each budget, with its forecast; arguments as :func:`with_forecast`."""
+    found = standings(budgets, boxes, now, market)
+    return [with_forecast(each, boxes, begun, now, market) for each in found]
+
+
+def with_forecast(
+    standing: Standing, boxes: Iterable[Box], begun: datetime | None, now: datetime, market: Market
+) -> Standing:
+    """A standing without a plan, with the forecast of its period.
+
+    Args:
+        standing: the standing.
+        boxes: the holdings of all owners since :func:`gpucloud.costs.forecast.start_of_history`.
+        begun: when the journal was; ``None`` for an empty one.
+        now: the moment.
+        market: for exchange rates, and how clouds bill.
+    """
+    terms = standing.budget.terms
+    end = period(terms.per, now)[1]
+    if end is None:
+        return standing
+    ever, until = _Sums(replace(terms, per=Per.TOTAL), now, market), _Sums(terms, now, market)
+    by_day = new_by_day(
+        (box for box in boxes if matches(terms.match, box)),
+        lambda box: ever.spent(box) + until.committed(box),
+        begun,
+        now,
+    )
+    known = standing.spent + standing.committed
+    return replace(standing, forecast=forecast(known, by_day, end - now))
 
 
 def refuse_over(found: Iterable[Standing], outcome: str = "nothing was bought") -> None:
@@ -219,13 +258,19 @@ def warnings(found: Iterable[Standing]) -> list[str]:
     """What to tell of the budgets that a plan is counted in: what is reached, exceeded, or not counted."""
     texts: list[str] = []
     for each in found:
-        name, amount = each.budget.name, each.budget.terms.amount
+        name = each.budget.name
         if each.is_over:
             texts.append(_over_text(each))
         elif each.reached is not None:
-            texts.append(f"budget {name!r} is used to {each.used * 100 / amount:.0f} %: {_sum_text(each)}")
+            texts.append(used_text(each))
         texts += [f"budget {name!r} does not count {text}" for text in each.unknown]
     return texts
+
+
+def used_text(standing: Standing) -> str:
+    """How much of a budget is used, for people."""
+    share = standing.used * 100 / standing.budget.terms.amount
+    return f"budget {standing.budget.name!r} is used to {share:.0f} %: {_sum_text(standing)}"
 
 
 def matches(match: Match, box: Box) -> bool:
@@ -374,9 +419,8 @@ def _sum_text(standing: Standing) -> str:
         format_money(each, terms.currency)
         for each in (standing.spent, standing.committed, standing.plan, terms.amount)
     )
-    return (
-        f"{spent} spent, {committed} committed, at most {plan} for this plan; {amount} {per_text(terms.per)}"
-    )
+    planned = f", at most {plan} for this plan" if standing.plan_per_hour else ""
+    return f"{spent} spent, {committed} committed{planned}; {amount} {per_text(terms.per)}"
 
 
 def per_text(per: Per) -> str:

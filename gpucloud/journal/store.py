@@ -193,6 +193,11 @@ class Journal:
         with self._database.reading() as reader:
             return reader.last()
 
+    def begun(self) -> datetime | None:
+        """When its first event was; ``None`` for an empty journal."""
+        events, _ = self.since(0, most=1)
+        return events[0].at if events else None
+
     def history(self, box: str) -> list[StoredEvent]:
         """Every event of a box, oldest first."""
         with self._database.reading() as reader:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gpucloud.costs.budgets import Standing, since_of, standings
+from gpucloud.costs.budgets import Standing, standings_ahead
 from gpucloud.errors import UsageError
-from gpucloud.journal.budgets import Budget, Terms
+from gpucloud.journal.budgets import Terms
+from gpucloud.journal.records import Box
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
@@ -42,8 +44,19 @@ class Budgets:
             raise self._unknown(name) from None
 
     def list(self) -> Sequence[Standing]:
-        """Every budget with what it counts now, by name."""
-        return self._standings(self._session.journal.budgets())
+        """Every budget with what it counts now, and the forecast of its period; by name."""
+        return self._session.standings(self._session.journal.budgets())
+
+    def of(self, boxes: Sequence[Box], begun: datetime | None, now: datetime) -> Sequence[Standing]:
+        """As :meth:`list`, of holdings that were read already.
+
+        Args:
+            boxes: those of all owners, also those that ended.
+            begun: when the journal was; ``None`` for an empty one.
+            now: the moment.
+        """
+        budgets = self._session.journal.budgets()
+        return standings_ahead(budgets, boxes, begun, now, self._session.catalog.market) if budgets else ()
 
     def show(self, name: str) -> Standing:
         """One budget with what it counts now.
@@ -54,12 +67,7 @@ class Budgets:
         found = [budget for budget in self._session.journal.budgets() if budget.name == name]
         if not found:
             raise self._unknown(name)
-        return self._standings(found)[0]
-
-    def _standings(self, budgets: Sequence[Budget]) -> Sequence[Standing]:
-        session, now = self._session, self._session.now()
-        boxes = session.journal.billed_since(since_of(budgets, now)) if budgets else ()
-        return standings(budgets, boxes, now, session.catalog.market)
+        return self._session.standings(found)[0]
 
     def _unknown(self, name: str) -> UsageError:
         known = ", ".join(budget.name for budget in self._session.journal.budgets())

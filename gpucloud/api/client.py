@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord, Entry
     from gpucloud.clusters.members import Members
+    from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.comparison import Comparison
     from gpucloud.costs.focus import Row
     from gpucloud.costs.project import Part, Project
@@ -1663,7 +1664,21 @@ class Client:
         from gpucloud.costs.spend import spend_of
 
         boxes = self._boxes_of(run_id, all_owners=all_owners)
-        return spend_of(boxes, since, self._session.now(), self.billing_of)
+        spent = spend_of(boxes, since, self._session.now(), self.billing_of)
+        if run_id is not None or not boxes:
+            return spent
+        return replace(spent, unusual_days=self._session.unusual_days(all_owners=all_owners))
+
+    def unusual_days(self, *, all_owners: bool = False) -> list[UnusualDay]:
+        """Those of the last 7 days that have cost more than is usual, newest first; in UTC.
+
+        A day does so that costs 20 USD more than the median of the 30 days before it, and more than three
+        standard deviations, estimated by the median absolute deviation.
+
+        Args:
+            all_owners: of all owners in this journal.
+        """
+        return self._session.unusual_days(all_owners=all_owners)
 
     def focus(
         self,

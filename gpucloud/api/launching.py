@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.budget_check import end_of_budgets
 from gpucloud.boxes.launch import abandon, check_name
 from gpucloud.boxes.provision import Deal, Wanted, begin_echo, provision
 from gpucloud.errors import UsageError
 from gpucloud.inventory.discovery import Asked, Patience, Survey, begin, finish, refuse_taken_name
 from gpucloud.inventory.settling import settle_first
-from gpucloud.journal.records import Box
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.facts import Wanted as JournalWanted
+from gpucloud.journal.records import Box, a_plan
 from gpucloud.market.catalog import Catalog, check_places
 from gpucloud.planning.launch_plan import plan_launch
-from gpucloud.planning.lifetime import cost_limit, lifetime, refuse_short
+from gpucloud.planning.lifetime import ceiling_of, cost_limit, lifetime, refuse_short
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.saved_plan import renewed
+from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
@@ -153,7 +158,33 @@ class Buyer:
         if self.saved is not None:
             plan = renewed(self.saved, plan)
         lives = lifetime(plan, spec, market)
-        return Deal(plan=plan, end=plan.created_at + lives if lives else None)
+        return Deal(plan=plan, end=self._within_budgets(plan, plan.created_at + lives if lives else None))
+
+    def _within_budgets(self, plan: Plan, end: datetime | None) -> datetime | None:
+        """The end of a box of this plan, or the earlier one at which a budget is used up that ends boxes.
+
+        Raises:
+            BudgetError: such a budget has no room for a box.
+        """
+        market, wanted = self.catalog.market, self.wanted
+        box = a_plan(
+            name=wanted.spec.name or "this box",
+            owner=self.context.owner,
+            run_id=wanted.run_id,
+            expires_at=end,
+            facts=Facts(
+                wanted=JournalWanted(spec=dict(plan.spec)),
+                ceiling=ceiling_of(plan, wanted.spec, market),
+                replaces=wanted.instead_of.id if wanted.instead_of else None,
+            ),
+            at=plan.created_at,
+        )
+        found = end_of_budgets(self.context, market, box)
+        if found is None:
+            return end
+        told = f"Budget {found.budget!r} is used up at {rfc3339(found.at)}: the box ends then"
+        self.context.notice("plan", told)
+        return found.at
 
     def _agreed(self, market: Market, deal: Deal, confirm: Confirm) -> Deal:
         """Shows the purchase and asks for confirmation.
@@ -162,6 +193,8 @@ class Buyer:
             UsageError: it was refused, or confirmed too late for the deadline.
         """
         limit = cost_limit(deal.plan, self.wanted.spec, market)
+        if deal.end is not None:  # a budget may end it before its ttl
+            limit = replace(limit, lives=deal.end - deal.plan.created_at, until=deal.end)
         with self.context.tasks.asking():
             agreed = confirm(Proposal(plan=deal.plan, limit=limit))
         if not agreed:

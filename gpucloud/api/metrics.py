@@ -6,13 +6,15 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from gpucloud.api.budgets import Budgets
+from gpucloud.api.prices import MOST_PRICES, Prices, gpus_of
 from gpucloud.boxes.connection import target_of
 from gpucloud.boxes.owed import owed
 from gpucloud.config import write_whole
@@ -28,11 +30,12 @@ from gpucloud.monitor.targets import Targets, targets
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
+    from gpucloud.costs.budgets import Standing
     from gpucloud.journal.records import Box
-    from gpucloud_pricing.values import Money
+    from gpucloud_pricing.values import Money, Price
 
-SPENT_FRESH_S = 60.0
-"""How long the sums of the month are used again: they take all boxes of the journal."""
+SUMS_FRESH_S = 60.0
+"""How long sums of the month and of budgets are used again: they take all boxes of the journal."""
 TARGETS = "targets.json"
 
 
@@ -56,13 +59,21 @@ class _Kept(Generic[T]):
             return self._known[1]
 
 
+class _Sums(NamedTuple):
+    """What takes long to read: the spending of the month by cloud, budgets, prices of the GPUs in use."""
+
+    spent: Mapping[str, Sequence[Money]]
+    budgets: Sequence[Standing]
+    watched: Mapping[str, Sequence[Price]]
+
+
 class Metrics:
     """What Prometheus may know of one client's boxes. Safe to use from several threads."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._scraper = Scraper()
-        self._spent = _Kept(self._read_spent, SPENT_FRESH_S)
+        self._sums = _Kept(self._read_sums, SUMS_FRESH_S)
         self._samples = _Kept(self._read, FRESH_S)
 
     def samples(self) -> Sequence[Sample]:
@@ -137,7 +148,7 @@ class Metrics:
             money_samples(
                 holdings,
                 left,
-                self._spent.value(),
+                *self._sums.value(),
                 last_event=events[-1].at if events else None,
                 now=session.now(),
                 billing_of=session.billing_of,
@@ -149,6 +160,16 @@ class Metrics:
         if box.state is BoxState.DELETING:
             return True
         return box.is_remains and claim(box.lease, self._session.journal.now()) is not Claim.HELD
+
+    def _read_sums(self) -> _Sums:
+        session = self._session
+        gpus = gpus_of(session.journal.boxes(owner=session.owner))
+        trends, _ = Prices(session).of_gpus(gpus, each=MOST_PRICES)
+        return _Sums(
+            self._read_spent(),
+            Budgets(session).list(),
+            {gpu: [spans[-1].price for spans in found.series.values()] for gpu, found in trends.items()},
+        )
 
     def _read_spent(self) -> dict[str, list[Money]]:
         session = self._session

@@ -10,7 +10,13 @@ from uuid import uuid4
 from gpucloud.errors import UsageError
 from gpucloud.monitor.channels import NotSentError
 from gpucloud.monitor.delivery import FILE, Sent, deliver, send
-from gpucloud.monitor.notices import Notice, a_test, of_price
+from gpucloud.monitor.notices import (
+    Notice,
+    Occasion,
+    a_test,
+    of_price,
+    of_unusual_price,
+)
 from gpucloud.monitor.watching import LAST_S
 from gpucloud.runtime.events import Warned
 
@@ -21,10 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """What became of a test: ``error`` says why the channel did not take it, ``None`` if it did."""
+    """What became of a test.
+
+    Attributes:
+        channel: the name of the channel.
+        kind: its way: ``webhook``, ``slack``, ``smtp`` or ``apprise``.
+        occasions: what else it gets.
+        error: why it did not take it; ``None`` if it did.
+    """
 
     channel: str
     kind: str
+    occasions: tuple[str, ...]
     error: str | None
 
 
@@ -57,7 +71,10 @@ class Notices:
                 error = None
             except NotSentError as failure:
                 error = failure.message
-            done.append(Tested(channel=name, kind=type(known[name].way).__name__.lower(), error=error))
+            gets = tuple(each for each in Occasion if each is not Occasion.TEST)
+            only = tuple(each for each in gets if not known[name].only or each in known[name].only)
+            kind = type(known[name].way).__name__.lower()
+            done.append(Tested(channel=name, kind=kind, occasions=only, error=error))
         return done
 
     def tell_price(self, look: Look, offer: str) -> None:
@@ -67,15 +84,20 @@ class Notices:
             look: the look that found it.
             offer: the offer, in words.
         """
-        session = self._session
-        channels = session.channels()
-        if look.offer is None or not channels:
+        if look.offer is None:
             return
-        notice = of_price(f"price:{uuid4().hex}", offer, look.at, cloud=look.offer.cloud)
+        self._tell([of_price(f"price:{uuid4().hex}", offer, look.at, cloud=look.offer.cloud)])
+
+    def tell_unusual(self, look: Look) -> None:
+        """Sends the notices for what is wrong with prices; what is not sent is a warning."""
+        self._tell([of_unusual_price(each, look.at) for each in look.anomalies])
+
+    def _tell(self, notices: Sequence[Notice]) -> None:
+        session = self._session
         deliver(
-            channels,
+            session.channels(),
             Sent(session.state / FILE),
-            [self._of_here(notice)],
+            list(map(self._of_here, notices)),
             within_s=LAST_S,
             complain=lambda text: session.on_event(Warned("notify", text)),
         )

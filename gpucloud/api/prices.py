@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.resources import rfc3339
+from gpucloud_pricing import format_count
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
+    from gpucloud.journal.records import Box
     from gpucloud.market.history import PriceChanges, PriceTrends
     from gpucloud.market.overview import PriceOverview
     from gpucloud.market.refresh import Refreshed
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
 
 MOST_TRENDS = 20
 """How many prices :meth:`Prices.history` returns by default."""
+MOST_GPUS, MOST_PRICES = 6, 3
+"""How many GPUs' prices are shown where those in use are, and how many of each."""
+
+
+def gpus_of(boxes: Iterable[Box]) -> list[str]:
+    """The GPUs of boxes in the grammar of ``--gpu``."""
+    gpus = [box.offer.gpu for box in boxes if box.offer and box.offer.gpu]
+    return list(dict.fromkeys(f"{gpu.model}:{format_count(gpu.count)}" for gpu in gpus))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,8 @@ class Prices:
                 for look in watch(context, catalog.shipped, history, spec, below=below, every=every):
                     if look.fell and look.offer is not None:
                         Notices(self._session).tell_price(look, offer_text(look.offer))
+                    if look.anomalies:
+                        Notices(self._session).tell_unusual(look)
                     yield look
 
         return looks()
@@ -118,6 +130,34 @@ class Prices:
         catalog = self._session.catalog
         with catalog.history() as history:
             return price_trends(catalog.shipped, history, spec.demand(), since=since, limit=limit)
+
+    def of_gpus(
+        self, gpus: Iterable[str], *, each: int, since: datetime | None = None
+    ) -> tuple[dict[str, PriceTrends], str | None]:
+        """The cheapest prices of some GPUs that refreshes have stored. Makes no call.
+
+        Args:
+            gpus: in the grammar of ``--gpu``; the first :data:`MOST_GPUS` count.
+            each: the maximum number of prices of one GPU.
+            since: the start of their history; the whole by default.
+
+        Returns:
+            The prices by GPU, without those of which none is stored; and why they cannot be read, if so.
+        """
+        from gpucloud.spec.file import load_spec
+
+        if self._session.catalog.history_file is None:
+            return {}, None
+        found: dict[str, PriceTrends] = {}
+        for gpu in list(dict.fromkeys(gpus))[:MOST_GPUS]:
+            spec = load_spec(None, {"gpu": gpu, "purchase": "spot,on-demand"})
+            try:
+                found[gpu] = self.history(spec, since=since, limit=each)
+            except NoOfferError:
+                continue
+            except UsageError as error:  # the other figures are worth more than these
+                return found, error.message
+        return found, None
 
     def changes(self, spec: Spec, *, before: datetime, after: datetime | None = None) -> PriceChanges:
         """The prices that differ between two moments. Makes no call.

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,10 +35,14 @@ if TYPE_CHECKING:
     from gpucloud.clouds.audit import Audit
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.provider import Witness
+    from gpucloud.costs.anomalies import UnusualDay
+    from gpucloud.costs.budgets import Standing
+    from gpucloud.journal.budgets import Budget
     from gpucloud.journal.records import Box
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
     from gpucloud.monitor.channels import Channel
+    from gpucloud.monitor.notices import Notice
     from gpucloud.runtime.context import Context
     from gpucloud.runtime.tasks import Tasks
     from gpucloud.sandbox.client import Endpoint
@@ -204,6 +209,31 @@ class Session:
         """
         return self.clouds().usable(cloud).database_token(host=host, port=port, user=user)
 
+    def standings(self, budgets: Sequence[Budget]) -> Sequence[Standing]:
+        """What budgets count now, with the forecasts of their periods."""
+        if not budgets:
+            return ()
+        from gpucloud.costs.budgets import since_of, standings_ahead
+        from gpucloud.costs.forecast import start_of_history
+
+        now, journal = self.now(), self.journal
+        since = since_of(budgets, now)
+        boxes = journal.billed_since(since and min(since, start_of_history(now)))
+        return standings_ahead(budgets, boxes, journal.begun(), now, self.catalog.market)
+
+    def unusual_days(self, *, all_owners: bool = False) -> list[UnusualDay]:
+        """See :meth:`gpucloud.Client.unusual_days`; the market is loaded for currencies other than USD."""
+        from gpucloud.costs.anomalies import charges_by_day, since_when, unusual_days, usd_by_day
+
+        def usd(amount: Decimal, currency: str) -> Decimal | None:
+            return self.catalog.market.usd(amount, currency)
+
+        now = self.now()
+        boxes = self.journal.billed_since(since_when(now))
+        own = [box for box in boxes if all_owners or box.owner == self.owner]
+        spent = usd_by_day(charges_by_day(own, now, self.billing_of), usd)
+        return unusual_days(spent, self.journal.begun(), now)
+
     # --- clouds
 
     def clouds(self, witness: Witness | None = None) -> Clouds:
@@ -268,6 +298,7 @@ class Session:
                 mend_clock=self._mend_clock,
                 call=call,
                 before_end=_write_out,
+                market=lambda: self.catalog.market,
             )
             context.tasks.heard = partial(context.tell, "down")
             try:
@@ -337,10 +368,16 @@ class Session:
             now=self.now,
             billing_of=self.billing_of,
             complain=self._complain,
+            money=self._money_notices,
             prefix=self.notice_prefix,
         )
         with watch.watching():
             yield
+
+    def _money_notices(self) -> list[Notice]:
+        from gpucloud.monitor.notices import of_money
+
+        return of_money(self.standings(self.journal.budgets()), self.unusual_days(), self.now())
 
     @property
     def notice_prefix(self) -> str:

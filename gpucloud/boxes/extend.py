@@ -9,12 +9,14 @@ later than the journal says.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from gpucloud.boxes.budget_check import BudgetCheck
 from gpucloud.boxes.ends import note_timers
 from gpucloud.clouds.audit import about
-from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.errors import BudgetError, GpucloudError, UsageError
 from gpucloud.journal.events import Extended
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -31,7 +33,13 @@ class HalfMovedError(GpucloudError):
     """Some layers of a box have the new deadline, and some the old one."""
 
 
-def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> Box:
+def extend(
+    context: Context,
+    box: Box,
+    nodes: Sequence[Target],
+    expires_at: datetime | None,
+    limits: BudgetCheck | None = None,
+) -> Box:
     """Moves every layer to a new end.
 
     Args:
@@ -39,25 +47,40 @@ def extend(context: Context, box: Box, nodes: Sequence[Target], expires_at: date
         box: a box that this process holds, and that :func:`check_movable` accepts.
         nodes: how to reach its nodes.
         expires_at: the new end; ``None`` for none.
+        limits: refuses a later end: the budgets of the journal.
 
     Returns:
         The box as it is now.
 
     Raises:
+        BudgetError: the later end would exceed a budget; nothing was changed.
         CloudError: the cloud did not move its timer. The guards still have the old end.
         HalfMovedError: the cloud did, but not every guard. A repeated call continues.
     """
     later = expires_at is None or (box.expires_at is not None and expires_at > box.expires_at)
     if not later:
         context.journal.write(box, Extended(expires_at=expires_at))
+    elif limits is not None:
+        limits.look(context.journal, replace(box, expires_at=expires_at))
+    _move(context, box, nodes, expires_at)
+    if later:
+        try:
+            context.journal.write(box, Extended(expires_at=expires_at), limits=limits)
+        except BudgetError:  # somebody else has taken the room meanwhile
+            _move(context, box, nodes, box.expires_at)
+            raise
+    for text in limits.warnings if limits else ():
+        context.warn("extend", text)
+    return context.journal.held(box)
+
+
+def _move(context: Context, box: Box, nodes: Sequence[Target], expires_at: datetime | None) -> None:
+    """Moves the ends of the cloud and of the guards."""
     context.tell("extend", f"moving the deadline at {box.cloud}")
     with context.tasks.finishing():
         move_cloud_end(context, box, expires_at)
         context.tell("extend", "moving the deadline on the box")
         _move_guards(context, box, nodes, expires_at)
-    if later:
-        context.journal.write(box, Extended(expires_at=expires_at))
-    return context.journal.held(box)
 
 
 def move_cloud_end(context: Context, box: Box, expires_at: datetime | None) -> None:

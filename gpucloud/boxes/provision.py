@@ -25,13 +25,13 @@ from gpucloud.boxes.policy_check import PolicyCheck
 from gpucloud.boxes.setup import set_up, store_environment
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
-from gpucloud.journal.facts import Ceiling, Facts, FirstBoot
+from gpucloud.journal.facts import Facts, FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import boots
 from gpucloud.planning.egress import Carried
-from gpucloud.planning.lifetime import cost_limit
+from gpucloud.planning.lifetime import ceiling_of
 from gpucloud.planning.own_image import image_id, own_image
 from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
@@ -330,8 +330,8 @@ class _Purchase:
                 unconfirmed=self.wanted.accept_snapshot_price,
             ),
             rates={rate.quote: rate.rate for rate in self.market.rates if rate.base == "USD"},
-            ceiling=self._ceiling(),
-            limits=BudgetCheck(self.market, self.context.clock),
+            ceiling=ceiling_of(self.deal.plan, spec, self.market),
+            limits=BudgetCheck(lambda: self.market, self.context.clock),
             forbids=PolicyCheck(self.market, self.context.clock, attempts),
             ports=spec.ports,
             tags=spec.tags,
@@ -343,17 +343,6 @@ class _Purchase:
             clean_up=self.wanted.clean_up,
             spec=dict(self.deal.plan.spec),
             volumes=self.volumes,
-        )
-
-    def _ceiling(self) -> Ceiling:
-        """The most that the box may cost, by its plan."""
-        plan = self.deal.plan
-        limit = cost_limit(plan, self.wanted.spec, self.market)
-        return Ceiling(
-            usd_per_hour=limit.usd_per_hour,
-            without=limit.unknown,
-            clouds=tuple(sorted({attempt.cloud for attempt in plan.attempts})),
-            gpus=tuple(sorted({attempt.gpu_model for attempt in plan.attempts})),
         )
 
     def _boots(self, keys: BoxKeys, attempts: Sequence[Candidate]) -> dict[Key, Boot]:

@@ -60,6 +60,7 @@ def create_snapshot(
         facts=Facts(
             wanted=Wanted(spec={}, disk_gib=plan.size_gib),
             listed=plan.listed,
+            ceiling=plan.ceiling,
             attended=attended,
             snapshot=Snapshot(
                 of=source.name,

@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 
 from gpucloud.boxes.bring_up import bring_back, hand_over, targets
+from gpucloud.boxes.budget_check import check_of
 from gpucloud.boxes.ceiling import QUOTE_TIMEOUT_S
 from gpucloud.boxes.data import bring
 from gpucloud.boxes.extend import extend, move_cloud_end
 from gpucloud.boxes.ingress import admit_us
 from gpucloud.boxes.stopping import REST_TIMEOUT_S, keep_end, rest, unfinished
 from gpucloud.clouds.audit import about
+from gpucloud.costs.spend import BillingOf, per_hour
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import Seen, StateChanged
-from gpucloud.journal.facts import NO_FACTS, Facts, Price, node_of
+from gpucloud.journal.facts import NO_FACTS, Ceiling, Facts, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.data_sets import located
@@ -117,7 +119,25 @@ def refuse_dearer(box: Box, now: Price, *, max_price_usd: Decimal | None, usd: T
         )
 
 
-def start(context: Context, box: Box, price: Price | None, end: datetime | None, keys: Path) -> Box:
+def ceiling_of(box: Box, price: Price | None, usd: ToUsd, billing_of: BillingOf) -> Ceiling:
+    """What a stopped box will cost per hour once it runs, by today's price; budgets count it meanwhile."""
+    parts = {"its compute": (price,) if price else (), "its disk": per_hour(box, billing_of).known}
+    found = {name: [usd(each.amount, each.currency) for each in costs] for name, costs in parts.items()}
+    return Ceiling(
+        usd_per_hour=sum((each for costs in found.values() for each in costs if each), Decimal(0)),
+        without=tuple(name for name, costs in found.items() if None in costs),
+    )
+
+
+def start(
+    context: Context,
+    box: Box,
+    price: Price | None,
+    end: datetime | None,
+    keys: Path,
+    *,
+    ceiling: Ceiling,
+) -> Box:
     """Starts the machine of a box and waits until its GPUs answer; a failure leaves it stopped.
 
     Args:
@@ -126,15 +146,23 @@ def start(context: Context, box: Box, price: Price | None, end: datetime | None,
         price: what it costs from now on; ``None`` where it is paid for already.
         end: its new deadline; ``None`` for none.
         keys: the folder of its keys.
+        ceiling: what it will cost per hour; budgets count it until it is ready.
 
     Raises:
+        BudgetError: it would exceed a budget; the box stays stopped.
         CloudError: there is no capacity, or the cloud refused; the box is stopped as before.
         GpucloudError: it did not become ready, and is stopped again, unless the error says so.
         InterruptedBySignal: a signal came; it is stopped again.
     """
+    begun = Facts(keep_until=keep_end(context, box), ceiling=ceiling)
+    limits = check_of(context, "nothing was started")
     context.journal.write(
-        box, StateChanged(state=BoxState.STARTING, facts=Facts(keep_until=keep_end(context, box)))
+        box,
+        StateChanged(state=BoxState.STARTING, facts=begun),
+        limits=limits.until(end) if limits else None,
     )
+    for text in limits.warnings if limits else ():
+        context.warn("start", text)
     context.tasks.clean_up = f"gpucloud stop {box.name} --yes"
     try:
         _power_on(context, box, price, end)

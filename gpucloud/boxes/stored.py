@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gpucloud.boxes.budget_check import check_of
 from gpucloud.boxes.creation import CREATE_TIMEOUT_S, PREPARE_TIMEOUT_S, create, prepare
 from gpucloud.boxes.launch import abandon, check_name, note_left
 from gpucloud.clouds.audit import about
@@ -119,12 +120,14 @@ def buy(
         facts: what else is known of it.
 
     Raises:
+        BudgetError: it would exceed a budget; nothing was spent.
         UsageError: the name is taken; nothing was spent.
         CloudError: the cloud refused; nothing is left.
         OwedError: something may still be billed.
         InterruptedBySignal: ended by a signal; nothing is left.
     """
     check_name(context, name)
+    limits = check_of(context)
     bought = context.journal.plan_box(
         id=order.tags.box,
         name=name,
@@ -135,7 +138,10 @@ def buy(
         facts=facts,
         lease=context.lease(),
         kind=kind,
+        limits=limits,
     )
+    for text in limits.warnings if limits else ():
+        context.warn("plan", text)
     context.tasks.clean_up = bought.removal
     try:
         with about(box=bought.id):

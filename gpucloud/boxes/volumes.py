@@ -43,6 +43,7 @@ def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False)
         facts=Facts(
             wanted=Wanted(spec={}, disk_gib=plan.size_gib),
             listed=plan.listed,
+            ceiling=plan.ceiling,
             attended=attended,
             volume=Volume(keep_s=plan.keep.total_seconds(), mounted=source.mounted, label=source.label),
         ),

@@ -12,12 +12,15 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
+from gpucloud.cli.output import counted
+from gpucloud.cli.spend import say_unusual
+from gpucloud.costs.forecast import LEAST_DAYS
 from gpucloud.errors import UsageError
 from gpucloud.journal.budgets import Action, Match, Per, Terms
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import BudgetSetDocument
+    from gpucloud.cli.documents import BudgetListDocument, BudgetSetDocument
     from gpucloud.costs.budgets import Standing
 
 _KEYS = ("owner", "cloud", "gpu", "tag")
@@ -45,14 +48,15 @@ def set_budget(
         str, typer.Option("--warn", help="Percentages at which a launch warns.", metavar="LIST")
     ] = "50,80,100",
     action: Annotated[
-        Action, typer.Option("--action", help="What happens to a launch that would exceed it.")
+        Action, typer.Option("--action", help="What happens to what would exceed it; down also ends boxes.")
     ] = Action.REFUSE,
 ) -> None:
     """Set a budget, or remove it: AMOUNT none.
 
     A launch counts what was spent in the period, what living boxes will cost until their end, and the most
-    that it may cost itself. If that is more than the budget, nothing is bought: exit code 7. Boxes of all
-    owners in the journal count, unless matched.
+    that it may cost itself. If that is more than the budget, nothing is bought: exit code 7. So it is with a
+    later end, a start, a volume and a snapshot. With --action down, a box ends when the budget is used up
+    instead. Boxes of all owners in the journal count, unless matched.
     """
     if amount == "none":
         app.client.budgets.remove(name)
@@ -77,18 +81,24 @@ def set_budget(
 
 @lists("budgets", name="name")
 def list_budgets(app: App) -> None:
-    """List the budgets with what is spent, committed by living boxes, and left."""
+    """List the budgets with what is spent, committed by living boxes, and left, and their forecasts."""
     found = app.client.budgets.list()
+    unusual = app.client.unusual_days(all_owners=True) if found else []
     if app.output.json:
-        app.output.document("budget-list", {"budgets": [each.document() for each in found]})
+        answer: BudgetListDocument = {
+            "budgets": [each.document() for each in found],
+            "unusual_days": [day.document() for day in unusual],
+        }
+        app.output.document("budget-list", answer)
     elif not found:
         app.output.say("There is no budget. Set one: gpucloud budget set NAME AMOUNT --per month")
     else:
         _show(app, found)
+        say_unusual(app.output, unusual)
 
 
 def show(app: App, name: Name) -> None:
-    """Show one budget: what it counts, and what is left."""
+    """Show one budget: what it counts, what is left, and the forecast of its period."""
     found = app.client.budgets.show(name)
     if app.output.json:
         app.output.document("budget-show", {"budget": found.document()})
@@ -115,11 +125,17 @@ def _show(app: App, found: Sequence[Standing]) -> None:
         "SPENT": [_money(each, each.spent) for each in found],
         "COMMITTED": [_money(each, each.committed) for each in found],
         "LEFT": [_money(each, each.left) for each in found],
+        "FORECAST": [_forecast_text(each) for each in found],
         "IF EXCEEDED": [str(each.budget.terms.action) for each in found],
         "BY": [each.budget.by for each in found],
     }
-    right = ("AMOUNT", "SPENT", "COMMITTED", "LEFT")
+    right = ("AMOUNT", "SPENT", "COMMITTED", "LEFT", "FORECAST")
     show_table(app.output, columns, right=right, optional=("BY", "IF EXCEEDED", "FOR"))
+    flat = [each for each in found if each.forecast and each.forecast.is_flat]
+    if flat and flat[0].forecast:
+        names, days = ", ".join(each.budget.name for each in flat), counted(flat[0].forecast.days, "day")
+        known = f"the journal knows {days}, and needs {LEAST_DAYS}"
+        app.output.say(f"The forecast of {names} expects no new boxes: {known}.")
     for each in found:
         for text in each.unknown:
             app.output.say(f"Not counted in {each.budget.name}: {text}.")
@@ -129,6 +145,15 @@ def _per_text(standing: Standing) -> str:
     """The period; of a budget of each run, also the run that has used most of it."""
     per = str(standing.budget.terms.per)
     return f"{per} (most: {standing.run})" if standing.run else per
+
+
+def _forecast_text(standing: Standing) -> str | None:
+    """Of the whole period, with its range; ``None`` without an end."""
+    found = standing.forecast
+    if found is None:
+        return None
+    amount, low, high = (_money(standing, each) for each in (found.amount, found.low, found.high))
+    return amount if found.is_flat else f"{amount} ({low}–{high})"
 
 
 def _match_text(match: Match) -> str:

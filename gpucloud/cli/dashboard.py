@@ -13,6 +13,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.output import refuse_unwritable, writing
+from gpucloud.cli.token_file import read_token
 from gpucloud.costs.amounts import time
 from gpucloud.errors import UsageError
 
@@ -40,14 +41,22 @@ def dashboard(
         Path | None,
         typer.Option("--html", help="Write a still page into one file instead.", metavar="FILE"),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            help="File with the token with which Prometheus reads /metrics and /sd here.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Show what boxes cost and do, as a page for this machine's browsers, until Ctrl-C.
 
     It only reads. It is at 127.0.0.1 alone, and its address holds the secret that opens it.
     """
-    if html is not None and (live is not None or port or no_open):
+    if html is not None and (live is not None or port or no_open or token_file):
         raise UsageError(
-            "--html writes a file: it has no use for --live, --port and --no-open",
+            "--html writes a file: it has no use for --live, --port, --no-open and --token-file",
             hint="ask the clouds before: gpucloud list --live",
         )
     every = None if live is None else time("--live", live)
@@ -59,7 +68,8 @@ def dashboard(
     if html is not None:
         _write(app, reader, html)
     else:
-        _serve(app, reader, port, show=not no_open)
+        token = None if token_file is None else read_token(token_file)
+        _serve(app, reader, port, token, show=not no_open)
 
 
 def _write(app: App, reader: Reader, file: Path) -> None:
@@ -75,7 +85,7 @@ def _write(app: App, reader: Reader, file: Path) -> None:
     app.output.say(f"Written: {file}")
 
 
-def _serve(app: App, reader: Reader, port: int, *, show: bool) -> None:
+def _serve(app: App, reader: Reader, port: int, token: str | None, *, show: bool) -> None:
     from gpucloud.runtime.tasks import Tasks
 
     try:
@@ -85,7 +95,7 @@ def _serve(app: App, reader: Reader, port: int, *, show: bool) -> None:
             f"{error.name} is not installed", hint="install it: pip install 'gpucloud[dashboard]'"
         ) from error
     tasks = Tasks()
-    with tasks.listening(), serving(reader, port) as access:
+    with tasks.listening(), serving(reader, port, token) as access:
         if app.output.json:
             answer: DashboardDocument = {"url": access.url, "file": None}
             app.output.record("dashboard", answer)

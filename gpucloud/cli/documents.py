@@ -11,7 +11,13 @@ from typing import Any, NotRequired, TypedDict
 from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocument, VolumeDocument
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument, FollowedCallDocument
-from gpucloud.costs.documents import BudgetDocument, CostDocument, ProjectDocument, SpendDocument
+from gpucloud.costs.documents import (
+    BudgetDocument,
+    CostDocument,
+    ProjectDocument,
+    SpendDocument,
+    UnusualDayDocument,
+)
 from gpucloud.elastic.ray.configuration import Configuration
 from gpucloud.market.documents import (
     CommitmentsDocument,
@@ -263,9 +269,14 @@ class RunsCancelDocument(TypedDict):
 
 
 class BudgetListDocument(TypedDict):
-    """``budget list``: the budgets of the journal."""
+    """``budget list``: the budgets of the journal.
+
+    Attributes:
+        unusual_days: days on which boxes of all owners have cost more than is usual.
+    """
 
     budgets: list[BudgetDocument]
+    unusual_days: list[UnusualDayDocument]
 
 
 class BudgetShowDocument(TypedDict):
@@ -485,10 +496,11 @@ class MetricsFilesDocument(TypedDict):
 
 
 class TestedChannelDocument(TypedDict):
-    """A channel for notices, and whether it took a test."""
+    """A channel for notices, and whether it took a test; ``occasions`` are what else it gets."""
 
     channel: str
     kind: str
+    occasions: list[str]
     sent: bool
     error: str | None
 

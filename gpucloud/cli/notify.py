@@ -19,7 +19,7 @@ def notify_test(
         list[str] | None, typer.Argument(help="Only these channels.", metavar="CHANNEL...")
     ] = None,
 ) -> int:
-    """Send a test message to each channel of notify.yaml, or of GPUCLOUD_NOTIFY.
+    """Send a test message to each channel of notify.yaml, or of GPUCLOUD_NOTIFY, and list what it gets.
 
     Exit code 1 if a channel did not take it.
     """
@@ -27,7 +27,13 @@ def notify_test(
     if app.output.json:
         answer: NotifyTestDocument = {
             "channels": [
-                {"channel": each.channel, "kind": each.kind, "sent": not each.error, "error": each.error}
+                {
+                    "channel": each.channel,
+                    "kind": each.kind,
+                    "occasions": list(each.occasions),
+                    "sent": not each.error,
+                    "error": each.error,
+                }
                 for each in done
             ]
         }
@@ -36,7 +42,8 @@ def notify_test(
         if each.error:
             app.output.say(each.error, role=Role.ERROR)
         else:
-            app.output.say(f"channel {each.channel!r} ({each.kind}): sent")
+            gets = ", ".join(each.occasions)
+            app.output.say(f"channel {each.channel!r} ({each.kind}): sent; it gets: {gets}")
     return int(any(each.error for each in done))
 
 

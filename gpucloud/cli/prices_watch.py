@@ -48,6 +48,9 @@ def watch(
 ) -> int:
     """Refresh prices repeatedly, and report when the cheapest offer falls below a limit. Ends with Ctrl-C.
 
+    Prices that are not as they should be are named too: spot above its usual range or above on demand, a
+    changed list price, a price that no GPU of its model has.
+
     With --json, one line for each refresh.
     """
     command = None if execute is None else _command(execute)
@@ -98,6 +101,8 @@ def _tell(app: App, look: Look) -> None:
     offer = "no offer" if look.offer is None else offer_text(look.offer)
     at = f"{rfc3339(look.at)}  "
     app.output.sentence(f"{at}{'BELOW' if look.below else 'above'}  {offer}", indent=len(at))
+    for odd in look.anomalies:
+        app.output.sentence(f"{at}UNUSUAL  {odd.text}", indent=len(at))
     sys.stdout.flush()
     if look.failures:
         were = "was" if look.failures == 1 else "were"

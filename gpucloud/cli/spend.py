@@ -25,6 +25,8 @@ from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
+    from gpucloud.cli.output import Output
+    from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.documents import SpendDocument
 
 
@@ -86,6 +88,14 @@ def spend(
         _show(app, spent)
     else:
         _show_groups(app, spent, keys, groups)
+    if not (app.output.json or csv):
+        say_unusual(app.output, spent.unusual_days)
+
+
+def say_unusual(output: Output, found: Sequence[UnusualDay]) -> None:
+    """Names the days that have cost more than is usual."""
+    for day in found:
+        output.say(f"Unusual: {day.text}.")
 
 
 def _refuse_contradictions(forms: dict[str, bool]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from gpucloud.costs.forecast import Forecast, forecast, new_by_day
 from gpucloud.costs.spend import charges, first_of_month, first_of_next_month, per_hour
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from gpucloud_pricing.documents import MoneyDocument
 
 
+BEGINNING = LAUNCHING | {BoxState.STARTING}
+"""In these states what a box costs per hour is not what is billed yet."""
+LEAST_BILLED = timedelta(minutes=1)
+"""The least time that clouds bill of a machine (AWS: EC2 User Guide, "Billing and purchasing options")."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A budget with what it counts, in its currency.
@@ -38,18 +45,22 @@ class Standing:
         spent: what was spent in the period.
         committed: what living boxes will cost until their end, or that of the period.
         plan: the most that a plan costs until then; zero without one.
+        plan_per_hour: the most that it costs per hour.
         run: for a budget of each run, the one that this is of: its id, or the name of a box without a run.
         unknown: what is not in the figures, and why.
         endless: whether a plan has no end, and the period has none either: no amount is enough.
+        forecast: the cost of the whole period; ``None`` if it has no end, or nobody asked.
     """
 
     budget: Budget
     spent: Decimal
     committed: Decimal
     plan: Decimal = Decimal(0)
+    plan_per_hour: Decimal = Decimal(0)
     run: str | None = None
     unknown: tuple[str, ...] = ()
     endless: bool = False
+    forecast: Forecast | None = None
 
     @property
     def used(self) -> Decimal:
@@ -65,6 +76,11 @@ class Standing:
     def is_over(self) -> bool:
         """Whether the budget is exceeded."""
         return self.endless or self.left < 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether all of it was spent."""
+        return self.spent >= self.budget.terms.amount
 
     @property
     def reached(self) -> int | None:
@@ -93,6 +109,7 @@ class Standing:
             "spent": self._money(self.spent),
             "committed": self._money(self.committed),
             "left": self._money(self.left),
+            "forecast": self.forecast.document(self.budget.terms.currency) if self.forecast else None,
             "unknown": list(self.unknown),
         }
 
@@ -141,28 +158,119 @@ def standings(
     return found
 
 
-def refuse_over(found: Iterable[Standing]) -> None:
+def standings_ahead(
+    budgets: Iterable[Budget], boxes: Sequence[Box], begun: datetime | None, now: datetime, market: Market
+) -> list[Standing]:
+    """The standing of each budget, with its forecast; arguments as :func:`with_forecast`."""
+    found = standings(budgets, boxes, now, market)
+    return [with_forecast(each, boxes, begun, now, market) for each in found]
+
+
+def with_forecast(
+    standing: Standing, boxes: Iterable[Box], begun: datetime | None, now: datetime, market: Market
+) -> Standing:
+    """A standing without a plan, with the forecast of its period.
+
+    Args:
+        standing: the standing.
+        boxes: the holdings of all owners since :func:`gpucloud.costs.forecast.start_of_history`.
+        begun: when the journal was; ``None`` for an empty one.
+        now: the moment.
+        market: for exchange rates, and how clouds bill.
+    """
+    terms = standing.budget.terms
+    end = period(terms.per, now)[1]
+    if end is None:
+        return standing
+    ever, until = _Sums(replace(terms, per=Per.TOTAL), now, market), _Sums(terms, now, market)
+    by_day = new_by_day(
+        (box for box in boxes if matches(terms.match, box)),
+        lambda box: ever.spent(box) + until.committed(box),
+        begun,
+        now,
+    )
+    known = standing.spent + standing.committed
+    return replace(standing, forecast=forecast(known, by_day, end - now))
+
+
+def refuse_over(found: Iterable[Standing], outcome: str = "nothing was bought") -> None:
     """Refuses a plan that exceeds a budget.
 
     Raises:
-        BudgetError: it does, and the budget refuses that.
+        BudgetError: it does, and the budget does not only warn; ``outcome`` says what was not done.
     """
     for each in found:
-        if each.is_over and each.budget.terms.action is Action.REFUSE:
+        if each.is_over and each.budget.terms.action is not Action.WARN:
+            raise BudgetError(f"{_over_text(each)}; {outcome}", hint=_hint(each))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierEnd:
+    """The end that a budget gives to a plan, and the budget's name."""
+
+    at: datetime
+    budget: str
+
+
+def earlier_end(found: Iterable[Standing], now: datetime, least: timedelta) -> EarlierEnd | None:
+    """When the first of the budgets that end boxes is used up by a plan; ``None`` if none is before its end.
+
+    That is a minute before the plan has cost what is left: the least that clouds bill of a machine.
+
+    Args:
+        found: the standing of the budgets that the plan is counted in.
+        now: the moment.
+        least: the shortest life of a box.
+
+    Raises:
+        BudgetError: there is no room for the shortest life.
+    """
+    ends: list[EarlierEnd] = []
+    for each in found:
+        if each.budget.terms.action is not Action.DOWN or not each.is_over or not each.plan_per_hour:
+            continue
+        room = each.left + each.plan
+        lives = timedelta(hours=float(room / each.plan_per_hour)) - LEAST_BILLED
+        if lives < least:
             raise BudgetError(f"{_over_text(each)}; nothing was bought", hint=_hint(each))
+        ends.append(EarlierEnd(at=(now + lives).replace(microsecond=0), budget=each.budget.name))
+    return min(ends, key=lambda end: end.at, default=None)
+
+
+def to_end(budgets: Iterable[Budget], boxes: Sequence[Box], now: datetime, market: Market) -> dict[str, str]:
+    """The living boxes that a budget ends, as all of it was spent: its name by the ids of the boxes.
+
+    Stopped boxes, volumes and snapshots stay: they hold data, and have an end of their own.
+    """
+    found: dict[str, str] = {}
+    for budget in budgets:
+        if budget.terms.action is not Action.DOWN:
+            continue
+        counted = [box for box in boxes if matches(budget.terms.match, box)]
+        for each in _each(budget, counted, now, market):
+            if each.standing.is_used_up:
+                running = [box for box in each.boxes if box.state is BoxState.READY and box.nodes]
+                found |= {box.id: budget.name for box in running}
+    return found
 
 
 def warnings(found: Iterable[Standing]) -> list[str]:
     """What to tell of the budgets that a plan is counted in: what is reached, exceeded, or not counted."""
     texts: list[str] = []
     for each in found:
-        name, amount = each.budget.name, each.budget.terms.amount
+        name = each.budget.name
         if each.is_over:
             texts.append(_over_text(each))
         elif each.reached is not None:
-            texts.append(f"budget {name!r} is used to {each.used * 100 / amount:.0f} %: {_sum_text(each)}")
+            texts.append(used_text(each))
         texts += [f"budget {name!r} does not count {text}" for text in each.unknown]
     return texts
+
+
+def used_text(standing: Standing) -> str:
+    """How much of a budget is used, for people."""
+    share = standing.used * 100 / standing.budget.terms.amount
+    return f"budget {standing.budget.name!r} is used to {share:.0f} %: {_sum_text(standing)}"
 
 
 def matches(match: Match, box: Box) -> bool:
@@ -189,15 +297,28 @@ def matches(match: Match, box: Box) -> bool:
 def _standing(
     budget: Budget, boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None
 ) -> Standing:
-    if budget.terms.per is not Per.RUN:
-        return _counted(budget, boxes, now, market, plan)
-    if plan is not None:
-        return _counted(budget, [box for box in boxes if _run(box) == _run(plan)], now, market, plan)
-    runs: defaultdict[tuple[str, str], list[Box]] = defaultdict(list)
+    if plan is None:
+        found = [each.standing for each in _each(budget, boxes, now, market)]
+        return max(found, key=lambda one: one.used, default=_counted(budget, (), now, market, None))
+    if budget.terms.per is Per.RUN:
+        boxes = [box for box in boxes if _run(box) == _run(plan)]
+    return _counted(budget, boxes, now, market, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a budget counts as one: all of its boxes, or those of one run."""
+
+    boxes: Sequence[Box]
+    standing: Standing
+
+
+def _each(budget: Budget, boxes: Sequence[Box], now: datetime, market: Market) -> list[_Part]:
+    """The standing of a budget; one for each run if it is of each run."""
+    parts: dict[tuple[str, str] | None, list[Box]] = {}
     for box in boxes:
-        runs[_run(box)].append(box)
-    each = [_counted(budget, of_run, now, market, None) for of_run in runs.values()]
-    return max(each, key=lambda one: one.used, default=_counted(budget, (), now, market, None))
+        parts.setdefault(_run(box) if budget.terms.per is Per.RUN else None, []).append(box)
+    return [_Part(each, _counted(budget, each, now, market, None)) for each in parts.values()]
 
 
 def _run(box: Box) -> tuple[str, str]:
@@ -210,7 +331,7 @@ def _counted(
     """The standing of a budget that counts all of these boxes."""
     sums = _Sums(budget.terms, now, market)
     others = [box for box in boxes if plan is None or box.id != plan.id]
-    spent = sum(map(sums.spent, others), Decimal(0))
+    spent = sum(map(sums.spent, [*others, *([plan] if plan else [])]), Decimal(0))
     going_on = [box for box in others if plan is None or box.id != plan.replaces]
     committed = sum(map(sums.committed, going_on), Decimal(0))
     first = plan or next(iter(boxes), None)
@@ -219,6 +340,7 @@ def _counted(
         spent=spent,
         committed=committed,
         plan=sums.committed(plan) if plan else Decimal(0),
+        plan_per_hour=sums.rate(plan) if plan else Decimal(0),
         run=(first.run_id or first.name) if first and budget.terms.per is Per.RUN else None,
         unknown=tuple(dict.fromkeys(sums.unknown)),
         endless=plan is not None and sums.until(plan) is None,
@@ -251,16 +373,16 @@ class _Sums:
         if until is None:
             self.unknown.append(f"{box.name}: it has no end")
             return Decimal(0)
-        return hours_between(self._now, until) * self._rate(box)
+        return hours_between(self._now, until) * self.rate(box)
 
     def until(self, box: Box) -> datetime | None:
         """The end of a box, or of the period; ``None`` if neither has one."""
         end = box.keep_until if box.state is BoxState.STOPPED and box.keep_until else box.expires_at
         return min(filter(None, (end, self._end)), default=None)
 
-    def _rate(self, box: Box) -> Decimal:
-        """Per hour: what is billed now; of a box that is launched, the most that it may cost."""
-        if box.state in LAUNCHING and box.ceiling is not None:
+    def rate(self, box: Box) -> Decimal:
+        """Per hour: what is billed now; of a box that is launched or started, the most that it may cost."""
+        if box.state in BEGINNING and box.ceiling is not None:
             self.unknown += [f"{box.name}: no price is known for {each}" for each in box.ceiling.without]
             return self._converted(box, box.ceiling.usd_per_hour, "USD")
         rate = per_hour(box, self._market.billing_of)
@@ -297,9 +419,8 @@ def _sum_text(standing: Standing) -> str:
         format_money(each, terms.currency)
         for each in (standing.spent, standing.committed, standing.plan, terms.amount)
     )
-    return (
-        f"{spent} spent, {committed} committed, at most {plan} for this plan; {amount} {per_text(terms.per)}"
-    )
+    planned = f", at most {plan} for this plan" if standing.plan_per_hour else ""
+    return f"{spent} spent, {committed} committed{planned}; {amount} {per_text(terms.per)}"
 
 
 def per_text(per: Per) -> str:
@@ -308,5 +429,5 @@ def per_text(per: Per) -> str:
 
 
 def _hint(standing: Standing) -> str:
-    ttl = "give it an end: --ttl" if standing.endless else "use a shorter --ttl or a cheaper offer"
-    return f"{ttl}; what is counted: gpucloud budget show {standing.budget.name}"
+    less = "give it an end: --ttl" if standing.endless else "use a shorter --ttl or a cheaper offer"
+    return f"{less}; what is counted: gpucloud budget show {standing.budget.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from gpucloud_pricing.documents import (
+    Day,
     EstimateDocument,
     FigureDocument,
     MoneyDocument,
@@ -300,18 +301,51 @@ class BudgetMatchDocument(TypedDict):
     tags: list[BudgetTagDocument]
 
 
+class ForecastDocument(TypedDict):
+    """The cost of a whole period: spent, committed, and new boxes as on the last days.
+
+    Attributes:
+        amount: with new boxes as on the mean of the last 14 days, without today, in UTC.
+        low: as on the 10th percentile of these days.
+        high: as on the 90th percentile.
+        days: of how many days the journal knows.
+        flat: whether no new boxes are expected, as it knows fewer than 7.
+    """
+
+    amount: MoneyDocument
+    low: MoneyDocument
+    high: MoneyDocument
+    days: int
+    flat: bool
+
+
+class UnusualDayDocument(TypedDict):
+    """A day of the last 7, in UTC, that has cost more than is usual; today counts so far.
+
+    Attributes:
+        median: that of the 30 days before it.
+        most: the highest cost that would have been usual.
+    """
+
+    day: Day
+    amount: MoneyDocument
+    median: MoneyDocument
+    most: MoneyDocument
+
+
 class BudgetDocument(TypedDict):
     """A budget with what it counts.
 
     Attributes:
         per: ``run``, ``day``, ``month`` (in UTC) or ``total``.
         warn: percentages of the amount at which a launch warns.
-        action: ``warn`` or ``refuse``: what happens to a launch that would exceed it.
+        action: ``warn``, ``refuse`` or ``down``: what happens to what would exceed it, or does.
         by: the owner ID of who set it.
         run: for a budget of each run, the run that has used most of it; ``null`` otherwise.
         spent: what was spent in the period.
         committed: what living boxes will cost until their end, or that of the period.
         left: what may still be launched; negative if the budget is exceeded.
+        forecast: of the whole period; ``null`` for a budget of each run, or in total.
         unknown: what is not in the figures, and why.
     """
 
@@ -327,6 +361,7 @@ class BudgetDocument(TypedDict):
     spent: MoneyDocument
     committed: MoneyDocument
     left: MoneyDocument
+    forecast: ForecastDocument | None
     unknown: list[str]
 
 
@@ -402,11 +437,13 @@ class SpendDocument(TypedDict):
 
     Attributes:
         totals: the known amounts, by currency.
+        unusual_days: days on which all of these owners' boxes have cost more than is usual.
         by: the keys of ``groups``; both with ``--by``.
     """
 
     since: Time | None
     boxes: list[BoxSpendDocument]
     totals: list[MoneyDocument]
+    unusual_days: list[UnusualDayDocument]
     by: NotRequired[list[str]]
     groups: NotRequired[list[GroupDocument]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 
+from gpucloud.journal.facts import Ceiling
 from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
@@ -52,6 +53,7 @@ DISK, ADDRESS, SNAPSHOT = "disk_gb_month", "public_ip_hour", "snapshot_gb_month"
 """The parts other than compute, as the journal names their prices."""
 BESIDE = {DISK: "a disk", ADDRESS: "an address"}
 """The same, for people."""
+_STEP = Decimal("0.000001")
 
 
 def beside_prices(
@@ -93,6 +95,23 @@ def listed_snapshot_price(
     """
     there = currency or _currency_there(market, cloud, region)
     return _listed(market, {SNAPSHOT: snapshot_price(market.tariffs, (cloud, region))}, there)
+
+
+def most_per_hour(market: Market, cloud: str, price: PaidPrice | None, gib: int) -> Ceiling:
+    """The most that a disk or a copy of one costs per hour, in USD.
+
+    Args:
+        market: for exchange rates.
+        cloud: the provider's name.
+        price: per GiB and month.
+        gib: the billed size.
+    """
+    usd = None if price is None else market.usd(price.amount * gib / HOURS_PER_MONTH, price.currency)
+    return Ceiling(
+        usd_per_hour=Decimal(0) if usd is None else usd.quantize(_STEP, rounding=ROUND_UP),
+        without=("what it stores",) if usd is None else (),
+        clouds=(cloud,),
+    )
 
 
 def _currency_there(market: Market, cloud: str, region: str) -> str | None:

@@ -16,6 +16,7 @@ from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
+    from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.documents import BoxSpendDocument, ChargeDocument, SpendDocument
     from gpucloud.journal.records import Box
     from gpucloud_pricing.documents import MoneyDocument
@@ -144,10 +145,14 @@ class BoxSpend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """The cost of boxes, with those that have ended, from ``since`` on."""
+    """The cost of boxes, with those that have ended, from ``since`` on.
+
+    ``unusual_days`` are those of the last 7 on which all of these owners' boxes have cost more than is usual.
+    """
 
     since: datetime | None
     boxes: Sequence[BoxSpend]
+    unusual_days: Sequence[UnusualDay] = ()
 
     @property
     def charges(self) -> list[Charge]:
@@ -165,6 +170,7 @@ class Spend:
             "since": rfc3339(self.since) if self.since else None,
             "boxes": [box.document() for box in self.boxes],
             "totals": [total.document() for total in self.totals],
+            "unusual_days": [day.document() for day in self.unusual_days],
         }
 
 
@@ -219,7 +225,11 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
     first = usages[0]
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
-    certain = sum((hours_of(_certain(box, usage), end, start) for usage in usages), Decimal(0))
+    sure = [_certain(box, usage) for usage in usages]
+    if any(each is not usage for each, usage in zip(sure, usages, strict=True)):
+        certain = sum((hours_of(usage, end, start) for usage in sure), Decimal(0))
+    else:
+        certain = hours
     gib = _billed_gib(billing, first)
     known = price is not None and gib != 0
     return Charge(

@@ -6,6 +6,8 @@ reach. What stands in the way of each:
 * another user: a secret of 256 bits, in the printed address and then in a cookie;
 * a web page whose name is made to lead here (DNS rebinding): the ``Host`` must be this address;
 * a web page that sends its visitor's browser here: ``Origin`` and ``Sec-Fetch-Site`` must not be another's.
+
+Prometheus shows a token of its own, which leads to metrics alone.
 """
 
 from __future__ import annotations
@@ -29,15 +31,25 @@ HEADERS: Mapping[str, str] = {
 """Of every answer."""
 
 
+def is_of_metrics(path: str) -> bool:
+    """Whether a path is one of those that Prometheus asks for."""
+    return path in {"/metrics", "/sd"} or path.startswith("/box/")
+
+
 class Access:
     """The secrets of one page.
+
+    Args:
+        port: where it is served.
+        metrics_token: leads to the metrics, and to nothing else; ``None`` for no such token.
 
     Attributes:
         port: where it is served.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, metrics_token: str | None = None) -> None:
         self.port = port
+        self._metrics_token = metrics_token
         self._token = secrets.token_urlsafe(32)
         self._session = secrets.token_urlsafe(32)
         self._once: set[str] = set()
@@ -82,8 +94,15 @@ class Access:
         self._once.discard(token)
         return known
 
-    def is_known(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request carries the cookie."""
+    def may_read(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether a request carries the cookie; or for metrics, their token."""
+        if self._metrics_token is not None and is_of_metrics(path):
+            wanted = f"Bearer {self._metrics_token}"
+            if compare_digest(headers.get("authorization", "").encode(), wanted.encode()):
+                return True
+        return self._is_known(headers)
+
+    def _is_known(self, headers: Mapping[str, str]) -> bool:
         wanted = self._pair.encode()
         return any(compare_digest(pair.encode(), wanted) for pair in headers.get("cookie", "").split("; "))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from gpucloud.costs.documents import BudgetDocument, UnusualDayDocument
+from gpucloud.market.documents import PriceAnomalyDocument
 from gpucloud_pricing.documents import Day, MoneyDocument, Number, Time
 
 
@@ -94,13 +96,20 @@ class MonthDocument(TypedDict):
 
     Attributes:
         spent: from its start until now, by currency.
-        forecast: that, and what is committed until its end: each holding until its own end.
-        unknown: the names of those with a cost that is not known, and in neither.
+        forecast: that, what is committed until its end (each holding until its own end), and new boxes as
+            on the mean of the last 14 days.
+        low: the same, with new boxes as on the 10th percentile of these days.
+        high: the same, as on the 90th percentile.
+        flat: whether no new boxes are expected, as the journal knows fewer than 7 days.
+        unknown: the names of those with a cost that is not known, and in none of these.
     """
 
     start: Day
     spent: list[MoneyDocument]
     forecast: list[MoneyDocument]
+    low: list[MoneyDocument]
+    high: list[MoneyDocument]
+    flat: bool
     unknown: list[str]
 
 
@@ -251,6 +260,9 @@ class PageDocument(TypedDict):
         cursor: that of the journal's last event.
         burn: the spending per hour now, by currency.
         burn_unknown: the holdings of which a part of the price is unknown.
+        budgets: those of the journal.
+        unusual_days: days on which all boxes have cost more than is usual.
+        price_anomalies: of the prices that are shown.
         ended: boxes that ended lately, newest first.
         timelines: the timelines of the boxes by id, of a still page; empty where the page asks for them.
     """
@@ -262,6 +274,9 @@ class PageDocument(TypedDict):
     burn: list[MoneyDocument]
     burn_unknown: list[str]
     month: MonthDocument
+    budgets: list[BudgetDocument]
+    unusual_days: list[UnusualDayDocument]
+    price_anomalies: list[PriceAnomalyDocument]
     troubles: list[TroubleDocument]
     boxes: list[BoxRowDocument]
     ended: list[BoxRowDocument]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from gpucloud.costs.forecast import forecast, new_by_day
 from gpucloud.costs.grouping import KEYS
 from gpucloud.costs.spend import Charge, PerHour, first_of_month, first_of_next_month
 from gpucloud.journal.lifecycle import BoxState
@@ -36,20 +37,22 @@ Rates = Mapping[str, PerHour]
 
 def by_currency(amounts: Iterable[Money]) -> list[MoneyDocument]:
     """The sum of each currency, without those that are zero: amounts in several are never added up."""
+    return _documents(_sums(amounts))
+
+
+def _sums(amounts: Iterable[Money]) -> dict[str, Decimal]:
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for money in amounts:
         sums[money.currency] += money.amount
+    return sums
+
+
+def _documents(sums: Mapping[str, Decimal]) -> list[MoneyDocument]:
     return [
         Money(amount=round(amount, PLACES), currency=currency).document()
         for currency, amount in sorted(sums.items())
         if amount
     ]
-
-
-def start_of_spending(now: datetime) -> datetime:
-    """Since when charges are needed, for the month and for the days."""
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return min(first_of_month(now), today - timedelta(days=DAYS - 1))
 
 
 # --- now
@@ -62,26 +65,65 @@ def burn(living: Sequence[Box], rates: Rates) -> tuple[list[MoneyDocument], list
     return by_currency(each for _, rate in found for each in rate.known), unknown
 
 
-def month(living: Sequence[Box], rates: Rates, charges: Sequence[Charge], now: datetime) -> MonthDocument:
-    """The spending of this month so far, and with what is committed until its end.
+def month(
+    holdings: Sequence[Box], rates: Rates, charges: Sequence[Charge], begun: datetime | None, now: datetime
+) -> MonthDocument:
+    """The spending of this month so far, and the forecast of the whole month.
 
     A holding is committed until its own end; one without, or past it, until the end of the month.
+
+    Args:
+        holdings: all, also those that ended.
+        rates: of those that live.
+        charges: of all of them, within days: :func:`gpucloud.costs.anomalies.charges_by_day`.
+        begun: when the journal was; ``None`` for an empty one.
+        now: the moment.
     """
     start, end = first_of_month(now), first_of_next_month(now)
     of_month = [charge for charge in charges if charge.start >= start]
     spent = [money for charge in of_month if (money := _known(charge))]
+    costs = _Costs()
+    for charge in charges:
+        if money := _known(charge):
+            costs.add(charge.box.id, money)
     coming: list[Money] = []
-    for box in living:
+    for box in holdings:
+        if box.id not in rates:
+            continue
         until = box.expires_at
         ends = until if until is not None and now < until < end and not box.is_in_use else end
         hours = Decimal((ends - now) // timedelta(seconds=1)) / 3600
-        coming += [Money(amount=each.amount * hours, currency=each.currency) for each in rates[box.id].known]
+        for each in rates[box.id].known:
+            committed = Money(amount=each.amount * hours, currency=each.currency)
+            costs.add(box.id, committed)
+            coming.append(committed)
+    known = _sums([*spent, *coming])
+    found = {
+        currency: forecast(amount, new_by_day(holdings, costs.of(currency), begun, now), end - now)
+        for currency, amount in known.items()
+    }
     return {
         "start": start.date().isoformat(),
         "spent": by_currency(spent),
-        "forecast": by_currency([*spent, *coming]),
+        "forecast": _documents({currency: each.amount for currency, each in found.items()}),
+        "low": _documents({currency: each.low for currency, each in found.items()}),
+        "high": _documents({currency: each.high for currency, each in found.items()}),
+        "flat": any(each.is_flat for each in found.values()),
         "unknown": list(dict.fromkeys(charge.box.name for charge in of_month if charge.unknown)),
     }
+
+
+class _Costs:
+    """What each box costs, in each currency."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+
+    def add(self, box: str, money: Money) -> None:
+        self._sums[box, money.currency] += money.amount
+
+    def of(self, currency: str) -> Callable[[Box], Decimal]:
+        return lambda box: self._sums.get((box.id, currency), Decimal(0))
 
 
 # --- the past

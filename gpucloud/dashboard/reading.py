@@ -5,38 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box
 from gpucloud.api.client import Client
+from gpucloud.api.prices import MOST_PRICES, gpus_of
 from gpucloud.api.runs import Run
 from gpucloud.api.snapshot import Snapshot
 from gpucloud.api.volume import Volume
-from gpucloud.costs.periods import Granularity, periods
-from gpucloud.costs.spend import charges, per_hour
+from gpucloud.costs.anomalies import charges_by_day, unusual_days, usd_by_day
+from gpucloud.costs.spend import per_hour
 from gpucloud.dashboard import money, rows
 from gpucloud.dashboard.timeline import timeline
-from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
+from gpucloud.market.anomalies import price_anomalies
 from gpucloud.resources import Resource, UnreadableRegion, rfc3339
 from gpucloud.runtime.events import Event, Warned
-from gpucloud.spec.file import load_spec
-from gpucloud_pricing import format_count
 
 if TYPE_CHECKING:
     from gpucloud.dashboard.documents import EntryDocument, PageDocument, SourceDocument
-    from gpucloud.market.history import PriceTrends
 
 
 LATELY = timedelta(days=7)
 """For how long boxes and runs that are over are shown."""
 MOST_ENDED = 50
-MOST_GPUS, MOST_PRICES = 6, 3
-"""How many GPUs' prices are shown, and how many of each."""
-BY_DAY = partial(periods, granularity=Granularity.DAY)
 
 
 def utc_now() -> datetime:
@@ -126,9 +121,12 @@ class Reader:
         rates = {box.id: box.per_hour for box in boxes}
         rates |= {each.id: per_hour(each, billing_of) for each in living if each.id not in rates}
         burn, unknown = money.burn(living, rates)
-        trends, trouble = self._trends(boxes, now)
-        since = money.start_of_spending(now)
-        spent = [charge for each in holdings for charge in charges(each, since, now, billing_of, BY_DAY)]
+        since = now - timedelta(days=money.DAYS)
+        trends, trouble = client.prices.of_gpus(gpus_of(of_boxes), each=MOST_PRICES, since=since)
+        shown = {key: spans for each in trends.values() for key, spans in each.series.items()}
+        odd = price_anomalies(client.catalog.shipped, shown, now) if shown else []
+        begun = client.journal.begun()
+        spent = list(charges_by_day(holdings, now, billing_of))
         return {
             "as_of": rfc3339(now),
             "cursor": cursor,
@@ -136,7 +134,12 @@ class Reader:
             "source": self._source(asked, trouble),
             "burn": burn,
             "burn_unknown": unknown,
-            "month": money.month(living, rates, spent, now),
+            "month": money.month(holdings, rates, spent, begun, now),
+            "budgets": [each.document() for each in client.budgets.of(holdings, begun, now)],
+            "unusual_days": [
+                each.document() for each in unusual_days(usd_by_day(spent, self._usd), begun, now)
+            ],
+            "price_anomalies": [each.document() for each in odd],
             "troubles": [
                 *rows.box_troubles(boxes, owner, program),
                 *rows.stored_troubles(volumes, snapshots, owner, program),
@@ -176,23 +179,8 @@ class Reader:
         ]
         return volumes, snapshots
 
-    def _trends(self, boxes: Iterable[Box], now: datetime) -> tuple[dict[str, PriceTrends], str | None]:
-        """The prices of the GPUs in use that refreshes have stored, by GPU; or why they cannot be read."""
-        if self.client.catalog.history_file is None:
-            return {}, None
-        found: dict[str, PriceTrends] = {}
-        used = dict.fromkeys(f"{box.gpu.model}:{format_count(box.gpu.count)}" for box in boxes if box.gpu)
-        for gpu in list(used)[:MOST_GPUS]:
-            spec = load_spec(None, {"gpu": gpu, "purchase": "spot,on-demand"})
-            try:
-                found[gpu] = self.client.prices.history(
-                    spec, since=now - timedelta(days=money.DAYS), limit=MOST_PRICES
-                )
-            except NoOfferError:
-                continue
-            except UsageError as error:
-                return found, error.message
-        return found, None
+    def _usd(self, amount: Decimal, currency: str) -> Decimal | None:
+        return self.client.catalog.market.usd(amount, currency)
 
     def _source(self, asked: Asked, trouble: str | None) -> SourceDocument:
         return {

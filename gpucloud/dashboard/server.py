@@ -19,11 +19,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpucloud.api.metrics import Metrics
 from gpucloud.dashboard.access import HEADERS, Access
 from gpucloud.dashboard.feed import Feed
 from gpucloud.dashboard.page import SCRIPT, STYLE, served_page, static
 from gpucloud.dashboard.reading import Reader
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.monitor.server import answer
 
 BEAT_S = 15.0
 """How often a stream says that it lives: the page is greyed out after 30 s without a word."""
@@ -41,6 +43,7 @@ class Site:
     feed: Feed
     access: Access
     reader: Reader
+    metrics: Metrics
     ended: threading.Event
 
     def app(self) -> Starlette:
@@ -52,6 +55,9 @@ class Site:
                 Route("/timeline", self.timeline),
                 Route(f"/{SCRIPT}", self.script),
                 Route(f"/{STYLE}", self.style),
+                Route("/metrics", self.of_metrics),
+                Route("/sd", self.of_metrics),
+                Route("/box/{box}/metrics", self.of_metrics),
             ]
         )
 
@@ -78,6 +84,13 @@ class Site:
         except GpucloudError as error:
             return PlainTextResponse(error.message, 503)
         return JSONResponse(found)
+
+    async def of_metrics(self, request: Request) -> Response:
+        """What ``gpucloud metrics serve`` answers."""
+        url, address = request.url, f"127.0.0.1:{self.access.port}"
+        path = f"{url.path}?{url.query}"
+        status, kind, text = await run_in_threadpool(answer, self.metrics, path, address)
+        return Response(text, status, media_type=kind)
 
     async def events(self, request: Request) -> Response:
         """The stream of documents. ``Last-Event-ID``, or ``cursor``, is that of the document the page has."""
@@ -141,16 +154,17 @@ class Gate:
         token = request.query_params.get("token")
         if request.url.path == "/" and token is not None and self.access.admits(token):
             return RedirectResponse("/", 303, {"Set-Cookie": self.access.cookie})
-        return None if self.access.is_known(headers) else PlainTextResponse(LOGIN, 401)
+        return None if self.access.may_read(request.url.path, headers) else PlainTextResponse(LOGIN, 401)
 
 
 @contextmanager
-def serving(reader: Reader, port: int) -> Generator[Access]:
+def serving(reader: Reader, port: int, metrics_token: str | None = None) -> Generator[Access]:
     """Serves the page while the body runs; gives its addresses.
 
     Args:
         reader: reads what it shows.
         port: the port; 0 for any free one.
+        metrics_token: with which Prometheus reads metrics; ``None`` for none.
 
     Raises:
         UsageError: the port cannot be had.
@@ -163,9 +177,9 @@ def serving(reader: Reader, port: int) -> Generator[Access]:
             hint="choose another --port, or none: any free one is taken",
         ) from error
     with listener:
-        access, ended = Access(listener.getsockname()[1]), threading.Event()
+        access, ended = Access(listener.getsockname()[1], metrics_token), threading.Event()
         feed = Feed(reader)
-        site = Site(feed, access, reader, ended)
+        site = Site(feed, access, reader, reader.client.metrics, ended)
         server = uvicorn.Server(
             uvicorn.Config(
                 Gate(site.app(), access),

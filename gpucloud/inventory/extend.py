@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.budget_check import check_of
 from gpucloud.boxes.extend import check_movable
 from gpucloud.boxes.extend import extend as move_end
 from gpucloud.boxes.ingress import reach
@@ -37,6 +38,7 @@ def extend(
         UsageError: its deadline cannot be moved, this clock is wrong, another process holds the box, there
             is no deadline to add to, or ``confirm`` returned ``False``.
         PolicyError: the policy forbids so late an end.
+        BudgetError: the later end would exceed a budget.
         ConnectionFailedError: a node cannot be reached.
         CloudError: the cloud refused.
     """
@@ -54,7 +56,8 @@ def extend(
         nodes = targets(seen, key_folder(context.state, box.id), context.proxy_command)
         for node in nodes:
             reach(context, seen, node)
-        return move_end(context, seen, nodes, _end(context, seen, lives, add=add))
+        limits = check_of(context, "the deadline was not changed")
+        return move_end(context, seen, nodes, _end(context, seen, lives, add=add), limits)
 
 
 def _end(context: Context, box: Box, lives: timedelta | None, *, add: bool) -> datetime | None:

@@ -113,7 +113,7 @@ def start(
 
     Raises:
         UsageError: it is not stopped, another process holds it, or ``confirm`` returned ``False``.
-        PriceError: it costs more than the limit.
+        PriceError: it costs more than the limit, or than a budget allows.
         PolicyError: the policy forbids it.
         CloudError: there is no capacity, or the cloud refused; it stays stopped.
         OwedError: it is not ready, and not known to be stopped again.
@@ -131,7 +131,8 @@ def start(
         usd = None if price is None else market.usd(price.amount, price.currency)
         refuse_start(context, market, seen, usd, end)
         _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
-        return starting.start(context, seen, price, end, _keys(context, seen))
+        ceiling = starting.ceiling_of(seen, price, market.usd, market.billing_of)
+        return starting.start(context, seen, price, end, _keys(context, seen), ceiling=ceiling)
 
 
 def lifetime_at_start(box: Box) -> timedelta | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 
+from gpucloud.boxes.budget_check import used_up
 from gpucloud.boxes.settlement import settle_box
 from gpucloud.boxes.stopping import rest, unfinished
 from gpucloud.boxes.teardown import take_down
@@ -68,12 +69,14 @@ class _Due:
         ended: boxes that their guard may have ended at a time that is not in the journal.
         unwanted: boxes to take down.
         halting: boxes whose stop or start was not finished.
+        used_up: boxes that live, and whose budget is used up.
         over: boxes to check again: groups still owed, and absences seen only once.
     """
 
     ended: list[Box] = field(default_factory=list[Box])
     unwanted: list[Box] = field(default_factory=list[Box])
     halting: list[Box] = field(default_factory=list[Box])
+    used_up: list[Box] = field(default_factory=list[Box])
     over: list[Box] = field(default_factory=list[Box])
 
 
@@ -99,7 +102,10 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
     troubles: list[GpucloudError] = []
     for clouds, each in due.items():
         call = calls.get(clouds)
-        troubles += call.value() if call is not None and call.done else _no_time(clouds, each.unwanted)
+        if call is not None and call.done:
+            troubles += call.value()
+        else:
+            troubles += _no_time(clouds, [*each.unwanted, *each.used_up])
     return troubles
 
 
@@ -126,6 +132,10 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
             due[tuple(sorted(clouds[box.id]))].halting.append(box)
     for box in remains(context, [box for box in living.values() if not box.is_halting]):
         due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
+    unwanted = {box.id for each in due.values() for box in each.unwanted}
+    for id_, budget in used_up(context, [box for box in living.values() if box.id not in unwanted]).items():
+        context.notice("settle", f"Budget {budget!r} is used up: ending {living[id_].name}")
+        due[tuple(sorted(clouds[id_]))].used_up.append(living[id_])
     for box in context.journal.known(again - living.keys()):
         if context.is_mine(box.owner):
             due[tuple(sorted(clouds[box.id]))].over.append(box)
@@ -137,7 +147,7 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
     context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
     with context.tasks.within(budget_s):
         if not _answer(context, clouds):
-            return _no_time(clouds, due.unwanted)
+            return _no_time(clouds, [*due.unwanted, *due.used_up])
         troubles = refresh_all(context, due.ended)
         for box in due.halting:
             with isolated(troubles, f"box {box.name!r}"):
@@ -149,7 +159,7 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         # What nobody looked after may have ended by itself long ago: its bill ended then.
         with context.tasks.within(context.tasks.left_s / 2):  # looking leaves time to delete
             refresh_all(context, [box for box in unwanted if box.state is not BoxState.DELETING])
-        troubles += _take_down_all(context, unwanted, clouds)
+        troubles += _take_down_all(context, unwanted, due.used_up, clouds)
         for box in due.over:
             if not context.tasks.left_s:
                 break
@@ -200,11 +210,14 @@ def _account(context: Context, name: str) -> str:
     return context.clouds.usable(name).account()
 
 
-def _take_down_all(context: Context, boxes: Sequence[Box], clouds: Collection[str]) -> list[GpucloudError]:
+def _take_down_all(
+    context: Context, boxes: Sequence[Box], used_up: Sequence[Box], clouds: Collection[str]
+) -> list[GpucloudError]:
     """Takes boxes down within the budget: every deletion is requested before the wait for the first one."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
     waiting = [box for box in boxes if box.is_remains or _is_past_end(box, clock, troubles)]
+    waiting += used_up
     held: dict[str, Box] = {}
     owed: dict[str, GpucloudError] = {}
     pause_s = 0.05

@@ -26,6 +26,7 @@ class Action(StrEnum):
 
     WARN = "warn"
     REFUSE = "refuse"
+    DOWN = "down"  # a launch gets an earlier end; boxes end when it is used up; all else is refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -516,9 +516,13 @@ def hours_of(usage: Usage, until: datetime, since: datetime | None = None) -> De
     return hours_between(start, end)
 
 
+_MICROSECOND = timedelta(microseconds=1)
+_MICROSECONDS_PER_HOUR = 3_600_000_000
+
+
 def hours_between(start: datetime, end: datetime) -> Decimal:
     """The hours between two moments; zero if the end is before the start."""
-    return Decimal(str(max(end - start, timedelta(0)).total_seconds())) / 3600
+    return Decimal((end - start) // _MICROSECOND) / _MICROSECONDS_PER_HOUR if end > start else Decimal(0)
 
 
 # --- version 1 of the payloads: one untyped dictionary

@@ -171,6 +171,29 @@ class Box:
         return Facts(**shared)
 
 
+def a_plan(
+    *, name: str, owner: str, run_id: str | None, expires_at: datetime | None, facts: Facts, at: datetime
+) -> Box:
+    """A box as it would be planned, which is not in the journal."""
+    return Box(
+        id="",
+        name=name,
+        owner=owner,
+        run_id=run_id,
+        op="",
+        state=BoxState.PLANNED,
+        epoch=0,
+        lease=None,
+        created_at=at,
+        started_at=None,
+        ended_at=None,
+        expires_at=expires_at,
+        seen_at=None,
+        taken_over_at=None,
+        **facts.given,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run as the journal has it; ``number``, ``epoch`` and ``lease`` are as those of a :class:`Box`.

@@ -217,6 +217,11 @@ class Journal:
         with self._database.reading() as reader:
             return reader.last()
 
+    def begun(self) -> datetime | None:
+        """When its first event was; ``None`` for an empty journal."""
+        events, _ = self.since(0, most=1)
+        return events[0].at if events else None
+
     def history(self, box: str) -> list[StoredEvent]:
         """Every event of a box, oldest first."""
         with self._database.reading() as reader:
@@ -310,13 +315,7 @@ class Journal:
                 successors = (*writer.box(instead_of.id).successors, id)
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
             self._begin(writer, id, planned)
-            box = writer.box(id)
-            settings = writer.settings() if limits or forbids else Settings()
-            if forbids is not None and settings.policy:
-                forbids(box, settings.policy.rules, writer.billed_since)
-            if limits is not None and settings.budgets:
-                limits(box, settings.budgets, writer.billed_since)
-            return box
+            return _within(limits, writer, writer.box(id), forbids)
 
         box = self._database.change(plan)
         self._held[id] = (box.epoch, lease)
@@ -560,13 +559,22 @@ class Journal:
             raise StaleWriterError(run.run_id, "run")
         return now
 
-    def write(self, box: Box | Run, event: Event) -> None:
+    def write(self, box: Box | Run, event: Event, *, limits: Limits | None = None) -> None:
         """Appends one event about a box or a run that this process holds.
 
+        ``limits`` sees the box as the event makes it, as in :meth:`plan_box`.
+
         Raises:
+            GpucloudError: ``limits`` refuses it.
             StaleWriterError: it was taken over since ``box`` was read.
         """
-        self._database.change(lambda writer: self._write(writer, box, event))
+
+        def append(writer: Writer) -> None:
+            self._write(writer, box, event)
+            if limits is not None:
+                _within(limits, writer, writer.box(box.id))
+
+        self._database.change(append)
 
     def release(self, box: Box | Run) -> None:
         """Says that we hold it no more, if we do; else the end of this process says it."""
@@ -741,6 +749,16 @@ class Journal:
     def _append(self, writer: Writer, box: str, number: int, epoch: int, event: Event) -> Appended:
         new = NewEvent(id=uuid4().hex, epoch=epoch, event=event)
         return writer.append(box, number, new, self._clock())
+
+
+def _within(limits: Limits | None, writer: Writer, box: Box, forbids: Forbids | None = None) -> Box:
+    """The box, if the policy and the limits allow it."""
+    settings = writer.settings() if limits or forbids else Settings()
+    if forbids is not None and settings.policy:
+        forbids(box, settings.policy.rules, writer.billed_since)
+    if limits is not None and settings.budgets:
+        limits(box, settings.budgets, writer.billed_since)
+    return box
 
 
 def _refuse_taken_run(writer: Writer, owner: str, run_id: str | None) -> None:

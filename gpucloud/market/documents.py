@@ -296,6 +296,22 @@ class PriceDiffDocument(_Moments):
     changes: list[ChangeDocument]
 
 
+class PriceAnomalyDocument(SubjectDocument):
+    """A price that is not as it should be.
+
+    Attributes:
+        what: ``dearer`` (than is usual in 30 days), ``above-on-demand``, ``list-changed`` or ``implausible``
+            (outside of what a GPU of this model can cost).
+        instead_of: the median, the price on demand, or the earlier price; ``null`` where none is compared.
+        since: when it was first seen.
+    """
+
+    what: str
+    amount: MoneyDocument
+    instead_of: MoneyDocument | None
+    since: Time
+
+
 class PriceWatchDocument(TypedDict):
     """The prices of the clouds at one moment; one line of several.
 
@@ -303,12 +319,14 @@ class PriceWatchDocument(TypedDict):
         below: whether the cheapest offer costs less than the limit.
         offer: the cheapest; ``null`` if there is none.
         failures: the number of inquiries that were not answered.
+        anomalies: prices that are not as they should be, and were not named in an earlier line.
     """
 
     at: Time
     below: bool
     offer: OfferDocument | None
     failures: int
+    anomalies: list[PriceAnomalyDocument]
 
 
 _Class = TypedDict("_Class", {"class": str})

@@ -13,6 +13,7 @@ from gpucloud.market.catalog import check_places
 from gpucloud.resources import rfc3339
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, InstanceType, Market, Price
+from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.history import Change, PriceHistory, Span
 from gpucloud_pricing.places import admits, region_names
 
@@ -108,6 +109,21 @@ def price_trends(
         found[series_of(price)] = [each for each in spans if series_of(each.price) == series_of(price)]
     first = min(spans[0].since for spans in found.values())
     return PriceTrends(since=first if since is None else max(first, since), series=found, known=len(in_force))
+
+
+def spans_in_force(market: Market, history: PriceHistory, demand: Demand) -> dict[Series, list[Span]]:
+    """The history of every spot and on-demand price of some offers, oldest span first.
+
+    Args:
+        market: the types and regions.
+        history: the stored prices.
+        demand: the offers.
+    """
+    found: dict[Series, list[Span]] = {}
+    ways = (Purchase.SPOT, Purchase.ON_DEMAND)
+    for span in history.spans(_kinds(market, demand), purchases=ways, regions=_regions(market, demand)):
+        found.setdefault(series_of(span.price), []).append(span)
+    return found
 
 
 def price_changes(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
+from gpucloud.market.anomalies import PriceAnomaly, price_anomalies
 from gpucloud.market.catalog import refreshed_by
+from gpucloud.market.history import spans_in_force
 from gpucloud.market.refresh import refresh, wanted_of
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 LEAST = timedelta(minutes=1)
 """The least pause: prices change a few times a day at most."""
+MOST_ANOMALIES = 20
+"""How many are told at one look, the largest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class Look:
         below: whether it costs less than the limit.
         fell: whether it has fallen below the limit since the last look.
         failures: the number of inquiries that were not answered.
+        anomalies: prices that are not as they should be, at most 20, and were not in an earlier look.
     """
 
     at: datetime
@@ -42,6 +47,7 @@ class Look:
     below: bool
     fell: bool
     failures: int
+    anomalies: Sequence[PriceAnomaly] = ()
 
     def document(self) -> PriceWatchDocument:
         """The fields of one line of ``gpucloud.prices-watch/v1``."""
@@ -50,6 +56,7 @@ class Look:
             "below": self.below,
             "offer": self.offer.document() if self.offer else None,
             "failures": self.failures,
+            "anomalies": [each.document() for each in self.anomalies],
         }
 
 
@@ -88,10 +95,13 @@ def watch(
         NoOfferError: no cloud that can be asked has such a GPU.
     """
     wanted, demand = wanted_of(market, spec, context.clouds.names(), tariffs=False), spec.demand()
-    was_below = False
+    was_below, told = False, set[str]()
     while True:
         results = refresh(context, market, history, wanted, anew=True)
         best = _cheapest(market, history, demand, context.clock().date())
+        odd = price_anomalies(market, spans_in_force(market, history, demand), context.clock())
+        new = [each for each in odd if each.key not in told][:MOST_ANOMALIES]
+        told |= {each.key for each in new}
         is_below = best is not None and (best.price_usd or below) < below
         yield Look(
             at=context.clock(),
@@ -99,6 +109,7 @@ def watch(
             below=is_below,
             fell=is_below and not was_below,
             failures=sum(len(result.failures) for result in results.values()),
+            anomalies=new,
         )
         was_below = is_below
         context.tasks.pause(every.total_seconds())

@@ -99,11 +99,32 @@ SPENT = Family(
     help="What boxes, volumes and snapshots have cost since the start of the month (UTC).",
     labels=("cloud", "currency"),
 )
+_BUDGET = ("budget", "per", "currency")
+LIMIT = Family(name="gpucloud_budget_limit", help="The amount of a budget.", labels=_BUDGET)
+BUDGET_SPENT = Family(
+    name="gpucloud_budget_spent", help="What a budget counts as spent in its period.", labels=_BUDGET
+)
+COMMITTED = Family(
+    name="gpucloud_budget_committed",
+    help="What living boxes of a budget will cost until their end, or that of its period.",
+    labels=_BUDGET,
+)
+FORECAST = Family(
+    name="gpucloud_budget_forecast",
+    help="The cost of the whole period of a budget: expected, and its 10th and 90th percentile.",
+    labels=(*_BUDGET, "estimate"),
+)
+WATCHED = Family(
+    name="gpucloud_price_per_hour",
+    help="The cheapest prices of the GPUs in use, per hour and machine, as last refreshed.",
+    labels=("cloud", "place", "instance_type", "gpu", "purchase", "currency"),
+)
 EVENT = Family(
     name="gpucloud_journal_event_timestamp_seconds", help="When the last event was written into the journal."
 )
 READ = Family(name="gpucloud_journal_read_timestamp_seconds", help="When the journal was read for this.")
 
 OF_JOURNAL: Mapping[str, Family] = _by_name(
-    INFO, STATE, PRICE, COST, CREATED, EXPIRES, BOOT, OWED, SPENT, EVENT, READ
+    *(INFO, STATE, PRICE, COST, CREATED, EXPIRES, BOOT, OWED, SPENT),
+    *(LIMIT, BUDGET_SPENT, COMMITTED, FORECAST, WATCHED, EVENT, READ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
+from gpucloud.costs.budgets import Standing
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
@@ -12,24 +13,31 @@ from gpucloud.journal.records import Box
 from gpucloud.monitor.exposition import Sample, sample
 from gpucloud.monitor.families import (
     BOOT,
+    BUDGET_SPENT,
+    COMMITTED,
     COST,
     CREATED,
     EVENT,
     EXPIRES,
+    FORECAST,
     INFO,
+    LIMIT,
     OWED,
     PRICE,
     READ,
     SPENT,
     STATE,
+    WATCHED,
 )
-from gpucloud_pricing.values import Money, number
+from gpucloud_pricing.values import Money, Price, number
 
 
 def money_samples(
     holdings: Collection[Box],
     owed: Mapping[str, int],
     spent: Mapping[str, Iterable[Money]],
+    budgets: Iterable[Standing],
+    watched: Mapping[str, Iterable[Price]],
     *,
     last_event: datetime | None,
     now: datetime,
@@ -41,6 +49,8 @@ def money_samples(
         holdings: boxes, volumes and snapshots that live.
         owed: how much may still be billed of those that should be gone, by their ids.
         spent: what was spent since the start of the month, by cloud.
+        budgets: the budgets of the journal.
+        watched: prices as last refreshed, by GPU.
         last_event: when the journal was last written; ``None`` for an empty one.
         now: the time.
         billing_of: how a cloud bills.
@@ -55,9 +65,34 @@ def money_samples(
     for cloud, amounts in spent.items():
         for money in amounts:
             yield sample(SPENT, float(money.amount), cloud=cloud, currency=money.currency)
+    for standing in budgets:
+        yield from _of_budget(standing)
+    for gpu, prices in watched.items():
+        for price in prices:
+            yield sample(
+                WATCHED,
+                float(price.amount),
+                cloud=price.cloud,
+                place=price.zone or price.region,
+                instance_type=price.instance_type,
+                gpu=gpu,
+                purchase=price.purchase,
+                currency=price.currency,
+            )
     if last_event is not None:
         yield sample(EVENT, _seconds(last_event))
     yield sample(READ, _seconds(now))
+
+
+def _of_budget(standing: Standing) -> Iterator[Sample]:
+    terms = standing.budget.terms
+    labels = {"budget": standing.budget.name, "per": str(terms.per), "currency": terms.currency}
+    yield sample(LIMIT, float(terms.amount), **labels)
+    yield sample(BUDGET_SPENT, float(standing.spent), **labels)
+    yield sample(COMMITTED, float(standing.committed), **labels)
+    if found := standing.forecast:
+        for estimate, amount in (("mean", found.amount), ("low", found.low), ("high", found.high)):
+            yield sample(FORECAST, float(amount), **labels, estimate=estimate)
 
 
 def _of_box(box: Box, now: datetime, billing_of: BillingOf) -> Iterator[Sample]:

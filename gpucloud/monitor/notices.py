@@ -5,18 +5,21 @@ A text names box, cloud, money, reason and the next command; no address and no c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from gpucloud.costs.anomalies import UnusualDay
+from gpucloud.costs.budgets import Standing, period, used_text
 from gpucloud.journal.events import Event, RunAttempted, RunEnded, RunLost, Seen, StateChanged
 from gpucloud.journal.facts import GuardReport
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run, StoredEvent
 from gpucloud.journal.runs import RunState
+from gpucloud.market.anomalies import PriceAnomaly
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
@@ -38,7 +41,9 @@ class Occasion(StrEnum):
     OVERDUE = "overdue"
     LEFT_BEHIND = "left-behind"  # something may still be billed
     SICK = "sick"  # a guard reports faulty hardware
-    PRICE = "price"  # an offer has fallen below a limit
+    PRICE = "price"  # an offer has fallen below a limit, or a price is unusual
+    BUDGET = "budget"  # used to one of its percentages
+    SPEND = "spend"  # a day has cost more than is usual
     TEST = "test"
 
 
@@ -196,6 +201,54 @@ def of_price(key: str, offer: str, at: datetime, *, cloud: str) -> Notice:
     """The notice for an offer that has fallen below the limit; ``offer`` is in words."""
     text = f"Below the limit: {offer}."
     return Notice(key=key, occasion=Occasion.PRICE, text=text, at=at, cloud=cloud)
+
+
+def of_unusual_price(anomaly: PriceAnomaly, at: datetime) -> Notice:
+    """The notice for a price that is not as it should be."""
+    return Notice(
+        key=f"price:{anomaly.key}",
+        occasion=Occasion.PRICE,
+        text=f"{anomaly.text}.",
+        at=at,
+        cloud=anomaly.price.cloud,
+    )
+
+
+def of_budget(standing: Standing, now: datetime) -> Notice | None:
+    """The notice for the highest percentage of a budget that is reached; ``None`` if none is.
+
+    There is one for each percentage, amount and period (or run).
+    """
+    if standing.reached is None:
+        return None
+    name, terms = standing.budget.name, standing.budget.terms
+    start, _ = period(terms.per, now)
+    when = standing.run or (start.date().isoformat() if start else "total")
+    return Notice(
+        key=f"budget:{name}:{terms.amount}:{when}:{standing.reached}",
+        occasion=Occasion.BUDGET,
+        text=f"{used_text(standing)}.",
+        at=now,
+        run=standing.run,
+        command=f"gpucloud budget show {name}",
+    )
+
+
+def of_unusual_day(day: UnusualDay, now: datetime) -> Notice:
+    """The notice for a day that has cost more than is usual."""
+    return Notice(
+        key=f"spend:{day.day}",
+        occasion=Occasion.SPEND,
+        text=f"{day.text}.",
+        at=now,
+        command=f"gpucloud spend --since {day.day}",
+    )
+
+
+def of_money(standings: Iterable[Standing], unusual: Iterable[UnusualDay], now: datetime) -> list[Notice]:
+    """The notices for budgets and for unusual days."""
+    budgets = filter(None, (of_budget(each, now) for each in standings))
+    return [*budgets, *(of_unusual_day(day, now) for day in unusual)]
 
 
 def a_test(key: str, at: datetime) -> Notice:

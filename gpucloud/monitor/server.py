@@ -94,14 +94,19 @@ def _handler(source: Source, token: str | None) -> type[BaseHTTPRequestHandler]:
             given = self.headers.get("Authorization", "")
             if token is not None and not secrets.compare_digest(given.encode(), f"Bearer {token}".encode()):
                 return _text(401, "the token is missing or wrong; Prometheus: authorization, type: Bearer")
-            try:
-                return _find(source, self.path, address)
-            except UsageError as error:
-                return _text(404, error.message)
-            except GpucloudError as error:
-                return _text(503, redact(error.message))
+            return answer(source, self.path, address)
 
     return Handler
+
+
+def answer(source: Source, path: str, address: str) -> Answer:
+    """The answer for a path with its query, of a server at that host and port."""
+    try:
+        return _find(source, path, address)
+    except UsageError as error:
+        return _text(404, error.message)
+    except GpucloudError as error:
+        return _text(503, redact(error.message))
 
 
 def _find(source: Source, path: str, address: str) -> Answer:

@@ -1,14 +1,14 @@
 """While a command works, what it and others write into the journal is told to the channels.
 
 A thread of its own looks every few seconds, so that no deletion waits for a message. At the end of a command
-there is a last look, which is bounded.
+it looks for the last time, and the command waits for that for seconds.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +28,8 @@ from gpucloud_pricing.values import Money
 LOOK_S = 5.0
 LAST_S = 6.0
 """How long a command may wait at its end for its messages, all together."""
+SAYING_S = 0.5
+"""The part of that for what was not sent."""
 STATES_EVERY = 12
 """Looks between two looks at the states of all boxes: a minute."""
 
@@ -44,6 +46,7 @@ class Watch:
         now: returns the time.
         billing_of: how a cloud bills.
         complain: is called at the end, in the caller's thread, with what was not sent.
+        money: returns the notices for budgets and for unusual days.
         prefix: what each text begins with.
     """
 
@@ -54,9 +57,11 @@ class Watch:
     now: Callable[[], datetime]
     billing_of: BillingOf
     complain: Callable[[str], None]
+    money: Callable[[], Iterable[Notice]] = tuple
     prefix: str = ""
     _cursor: int = 0
     _looks: int = 0
+    _ends_at: float = 0.0
     _failures: list[str] = field(default_factory=list[str])
     _told: set[str] = field(default_factory=set[str])
 
@@ -68,24 +73,24 @@ class Watch:
 
         def keep_looking() -> None:
             while not over.wait(LOOK_S):
-                self._look(LAST_S, states=self._looks % STATES_EVERY == STATES_EVERY - 1)
+                until = time.monotonic() + LAST_S
+                self._look(until, states=self._looks % STATES_EVERY == STATES_EVERY - 1)
                 self._looks += 1
+            self._look(self._ends_at - SAYING_S, states=True)
 
         thread = threading.Thread(target=keep_looking, daemon=True)
         thread.start()
         try:
             yield
         finally:
+            self._ends_at = time.monotonic() + LAST_S
             over.set()
-            end = time.monotonic() + LAST_S
             thread.join(LAST_S)
-            if not thread.is_alive():
-                self._look(max(end - time.monotonic(), 0.0), states=True)
             for text in self._failures:
                 self.complain(text)
 
-    def _look(self, within_s: float, *, states: bool) -> None:
-        """Sends what is new. A failure of any kind is told at the end."""
+    def _look(self, until: float, *, states: bool) -> None:
+        """Sends what is new, until a moment. A failure of any kind is told at the end."""
         try:
             notices = [*self._of_events(), *(self._of_states() if states else ())]
         except Exception as error:  # the journal is locked or gone: the command itself says so
@@ -95,7 +100,8 @@ class Watch:
             replace(each, text=f"{self.prefix}{each.text}") for each in notices if each.key not in self._told
         ]
         self._told |= {each.key for each in new}
-        deliver(self.channels, self.sent, new, within_s=within_s, complain=self._note)
+        left_s = max(until - time.monotonic(), 0.0)
+        deliver(self.channels, self.sent, new, within_s=left_s, complain=self._note)
 
     def _note(self, failure: str) -> None:
         """Keeps a failure for the end, once: what fails now fails at each look."""
@@ -137,6 +143,7 @@ class Watch:
         for box in self.journal.boxes(owner=self.owner, kind=None):
             left = len(owed(self.journal, box)) if self._is_left(box) else 0
             yield from of_state(box, left, now)
+        yield from self.money()
 
     def _is_left(self, box: Box) -> bool:
         """Whether a deletion was begun, and no process that lives goes on with it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.costs.resource_prices import ADDRESS, BESIDE, DISK, beside_prices
 from gpucloud.errors import UsageError
+from gpucloud.journal.facts import Ceiling
 from gpucloud.journal.lifecycle import LEAST_LIFE
 from gpucloud.planning.plan import Candidate, Plan
 from gpucloud.resources import rfc3339
@@ -112,6 +113,21 @@ def cost_limit(plan: Plan, spec: Spec, market: Market) -> CostLimit:
         unknown=tuple(name for name in BESIDE_BOXES.values() if name in unknown),
         lives=lives,
         until=None if lives is None else plan.created_at + lives,
+    )
+
+
+def ceiling_of(plan: Plan, spec: Spec, market: Market) -> Ceiling:
+    """The most that a box of a plan may cost, as the journal keeps it.
+
+    Raises:
+        UsageError: there is a budget, but a price that it must cover is not known.
+    """
+    limit = cost_limit(plan, spec, market)
+    return Ceiling(
+        usd_per_hour=limit.usd_per_hour,
+        without=limit.unknown,
+        clouds=tuple(sorted({attempt.cloud for attempt in plan.attempts})),
+        gpus=tuple(sorted({attempt.gpu_model for attempt in plan.attempts})),
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from gpucloud.costs.resource_prices import SNAPSHOT, billed_copy, listed_snapshot_price
+from gpucloud.costs.resource_prices import SNAPSHOT, billed_copy, listed_snapshot_price, most_per_hour
 from gpucloud.errors import UsageError
-from gpucloud.journal.facts import Place, Price
+from gpucloud.journal.facts import Ceiling, Place, Price
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -34,6 +34,7 @@ class SnapshotPlan:
         size_gib: the size of the disk, which is the most that it can hold.
         keep: how long it is kept.
         listed: the list price of snapshots in its region.
+        ceiling: the most that it costs per hour; budgets count it until it is made.
         billed: the kind of resource that is billed for it.
         arch: the architecture of the machines that can boot it; empty for a volume.
     """
@@ -44,6 +45,7 @@ class SnapshotPlan:
     size_gib: int
     keep: timedelta
     listed: Mapping[str, Price]
+    ceiling: Ceiling
     billed: ResourceKind
     arch: str = ""
 
@@ -78,13 +80,15 @@ def plan_snapshot(market: Market, source: Box, *, name: str, keep: timedelta) ->
     place, size = source.place, source.wanted.disk_gib
     if place is None or size is None:
         raise _cannot(source, "its size is unknown")
+    listed = listed_snapshot_price(market, place.cloud, place.region, source.currency)
     return SnapshotPlan(
         name=name,
         source=source,
         place=replace(place, zone=None),
         size_gib=size,
         keep=keep,
-        listed=listed_snapshot_price(market, place.cloud, place.region, source.currency),
+        listed=listed,
+        ceiling=most_per_hour(market, place.cloud, listed.get(SNAPSHOT), size),
         billed=billed_copy(market, place.cloud, bootable=source.kind is Kind.BOX),
         arch=kind.arch if kind else "",
     )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gpucloud.costs.resource_prices import DISK, listed_prices
+from gpucloud.costs.resource_prices import DISK, listed_prices, most_per_hour
 from gpucloud.errors import NoOfferError, UsageError
-from gpucloud.journal.facts import Place, Price
+from gpucloud.journal.facts import Ceiling, Place, Price
 from gpucloud.journal.records import Box
 from gpucloud.market.search import search
 from gpucloud.planning.permitted import permitted
@@ -37,6 +37,7 @@ class VolumePlan:
         size_gib: its size.
         keep: how long it is kept after its last use.
         listed: the list prices of its region, as of a box.
+        ceiling: what it costs per hour; budgets count it until it is made.
         snapshot: what it is filled from; ``None`` for a blank volume.
     """
 
@@ -45,6 +46,7 @@ class VolumePlan:
     size_gib: int
     keep: timedelta
     listed: Mapping[str, Price]
+    ceiling: Ceiling
     snapshot: Box | None = None
 
     def per_day(self, billing: Billing) -> Money | None:
@@ -111,7 +113,16 @@ def volume_beside(
             f"--size: {size_gib} GiB is not possible; a volume on {place.cloud} has {least} to {most} GiB"
         )
     listed = listed_prices(market, place.cloud, place.region, size_gib, None)
-    return VolumePlan(name=name, place=place, size_gib=size_gib, keep=keep, listed=listed, snapshot=snapshot)
+    billed_gib = market.billing_of(place.cloud).disk_gib(size_gib)
+    return VolumePlan(
+        name=name,
+        place=place,
+        size_gib=size_gib,
+        keep=keep,
+        listed=listed,
+        ceiling=most_per_hour(market, place.cloud, listed.get(DISK), billed_gib),
+        snapshot=snapshot,
+    )
 
 
 def check_keep(keep: timedelta) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
@@ -16,6 +17,9 @@ from gpucloud.journal.store import Journal
 from gpucloud.resources import Search
 from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
+
+if TYPE_CHECKING:
+    from gpucloud_pricing import Market
 
 SET_CLOCK = "set the clock: sudo timedatectl set-ntp true"
 
@@ -28,7 +32,8 @@ class Context:
     journal, the keys and the history of prices. ``proxy_command`` is ssh's ``ProxyCommand`` for boxes that
     are not reached directly. ``mend_clock`` says how to mend a clock that differs from a cloud's. ``call`` is
     the id in its leases (:func:`gpucloud.journal.leases.calling`). ``before_end`` is called before the first
-    deletion of a box, for what is only in its memory; it raises nothing but signals. ``silent`` has the
+    deletion of a box, for what is only in its memory; it raises nothing but signals. ``market`` gives prices
+    and exchange rates to what checks budgets, which are not checked without it. ``silent`` has the
     clouds that did not answer this command, each with the call that was sent: the command continues without
     them where it can.
     """
@@ -45,6 +50,7 @@ class Context:
     mend_clock: str = SET_CLOCK
     call: str = ""
     before_end: Callable[[Context, Box], None] | None = None
+    market: Callable[[], Market] | None = None
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
 
     def search(self, owner: str | None = None) -> Search:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -31,6 +32,46 @@ def test_a_launch_above_a_budget_buys_nothing_and_says_the_figures(cli: Shell) -
     assert cli("down", "one", "--yes").code == 0
     assert cli("launch", *CAPPED, "--name", "two").code == 0
     assert cli("journal", "verify").code == 0
+
+
+def test_what_would_cost_more_than_a_budget_is_refused_as_a_launch_is(cli: Shell) -> None:
+    """A later end, a start, a volume: nothing is changed, and what is there stays."""
+    assert cli("launch", *CAPPED, "--name", "one").code == 0
+    ends = cli("show", "one", "--json").json["box"]["expires_at"]
+    assert cli("budget", "set", "lab", "7", "--per", "total").code == 0
+    extended = cli("extend", "one", "--ttl", "90h", "--json")
+    assert (extended.code, extended.error["class"]) == (7, "budget")
+    assert "the deadline was not changed" in extended.error["message"]
+    assert cli("show", "one", "--json").json["box"]["expires_at"] == ends
+    assert cli("extend", "one", "--ttl", "10h", "--json").code == 0, "there is room for that"
+    near = ("--near", "T4", "--cloud", "aws", "--region", "us-east-1")
+    refused = cli("volume", "create", "data", "--size", "2000", *near, "--yes", "--json")
+    assert (refused.code, refused.error["class"]) == (7, "budget"), refused.out
+    assert cli("stop", "one", "--yes").code == 0
+    started = cli("start", "one", "--ttl", "40h", "--yes", "--json")
+    assert (started.code, started.error["class"]) == (7, "budget")
+    assert "nothing was started" in started.error["message"]
+    assert [each["state"] for each in cli("list", "--json").json["boxes"]] == ["stopped"]
+
+
+def test_a_budget_ends_a_box_when_it_is_used_up(cli: Shell) -> None:
+    """Its end is that of the budget; and if that is spent sooner, the next command ends it."""
+    down = ("--per", "total", "--action", "down")
+    assert cli("budget", "set", "lab", "2", *down).code == 0
+    launched = cli("launch", *CAPPED, "--name", "one")
+    assert launched.code == 0, launched.err
+    assert "Budget 'lab' is used up at" in launched.err
+    box = launched.json["boxes"][0] if "boxes" in launched.json else launched.json["box"]
+    lives = datetime.fromisoformat(box["expires_at"]) - datetime.fromisoformat(box["created_at"])
+    assert timedelta(hours=2) < lives < timedelta(hours=4)
+    assert cli("tend").code == 0
+    assert [each["name"] for each in cli("list", "--json").json["boxes"]] == ["one"]
+    assert cli("budget", "set", "lab", "0.00001", *down).code == 0
+    two = cli("launch", *CAPPED, "--name", "two")
+    assert "Budget 'lab' is used up: ending one" in two.err
+    assert two.error["class"] == "budget", "there is no room for another one"
+    assert cli("tend").code == 0, "what was begun is finished"
+    assert cli("list", "--json").json["boxes"] == []
 
 
 def test_budgets_are_listed_and_removed(cli: Shell) -> None:

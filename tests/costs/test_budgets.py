@@ -10,12 +10,23 @@ from typing import Any
 
 import pytest
 
-from gpucloud.costs.budgets import Standing, period, refuse_over, since_of, standings, warnings
+from gpucloud.costs.budgets import (
+    Standing,
+    earlier_end,
+    period,
+    refuse_over,
+    since_of,
+    standings,
+    to_end,
+    warnings,
+)
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms, read_terms, terms_text
-from gpucloud.journal.facts import Ceiling, Gpu, Offer, Place, Price, Usage, Wanted
+from gpucloud.journal.facts import Ceiling, Gpu, Node, Offer, Place, Price, Usage, Wanted
+from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.resources import State
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Purchase
 from tests.builders import a_box
@@ -138,6 +149,49 @@ def test_a_budget_of_each_run_counts_the_boxes_of_one() -> None:
     most = standing(boxes, budget)
     assert (most.run, most.spent) == ("r-2", Decimal(18))
     assert standing([], budget).run is None
+
+
+def test_a_plan_ends_when_a_budget_that_ends_boxes_is_used_up() -> None:
+    """Of 36 dollars 6 are spent and 10 committed: 20 are left, at 4 an hour, but for the last minute."""
+    boxes, minute = [billed(3, ends_in=5)], timedelta(minutes=1)
+    down = a_budget("36", action=Action.DOWN)
+    found = earlier_end([standing(boxes, down, planned("4"))], NOW, minute)
+    assert found is not None
+    assert (found.at, found.budget) == (NOW + 5 * HOUR - minute, "lab")
+    assert earlier_end([standing(boxes, down, planned("2"))], NOW, minute) is None, "it ends before"
+    refuses = standing(boxes, a_budget("36"), planned("4"))
+    assert earlier_end([refuses], NOW, minute) is None, "that is not for this budget to say"
+    total = a_budget("36", action=Action.DOWN, per=Per.TOTAL)
+    endless = earlier_end([standing(boxes, total, planned("4", ends_in=None))], NOW, minute)
+    assert endless == found, "a plan without an end is given one"
+    for amount in ("16", "16.1"):
+        with pytest.raises(BudgetError, match="would be exceeded"):
+            earlier_end([standing(boxes, replace_amount(down, amount), planned("4"))], NOW, minute)
+
+
+def test_a_budget_that_is_used_up_ends_the_boxes_it_counts_and_leaves_what_holds_data() -> None:
+    node = Node(instance_id="i-1", state=State.RUNNING)
+    boxes = [
+        billed(3, ends_in=5, nodes=(node,), owner="me"),
+        billed(3, ends_in=5, nodes=(node,), owner="me", id="b-2", state=BoxState.STOPPED),
+        billed(3, ends_in=5, nodes=(node,), id="b-3", owner="you"),
+        billed(3, ends_in=5, owner="me", id="v-1", kind=Kind.VOLUME),
+    ]
+    mine = Match(owners=("me",))
+    used = a_budget("18", action=Action.DOWN, match=mine)
+    assert to_end([used], boxes, NOW, MARKET) == {"b-1": "lab"}
+    assert to_end([replace_amount(used, "18.01")], boxes, NOW, MARKET) == {}, "it is not all spent"
+    assert to_end([a_budget("1")], boxes, NOW, MARKET) == {}, "it only refuses"
+    of_runs = a_budget("9", action=Action.DOWN, per=Per.RUN)
+    runs = [
+        billed(3, ends_in=5, nodes=(node,), run_id="r-1"),
+        billed(9, ends_in=5, nodes=(node,), id="b-9", run_id="r-2"),
+    ]
+    assert to_end([of_runs], runs, NOW, MARKET) == {"b-9": "lab"}
+
+
+def replace_amount(budget: Budget, amount: str) -> Budget:
+    return replace(budget, terms=replace(budget.terms, amount=Decimal(amount)))
 
 
 @pytest.mark.parametrize("per", [Per.RUN, Per.TOTAL])

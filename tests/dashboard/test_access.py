@@ -17,6 +17,23 @@ from gpucloud.errors import UsageError
 from tests.dashboard.conftest import ask, token_of
 
 PATHS = ("/", "/events", "/timeline?box=b-1", "/script.js", "/style.css", "/nothing")
+OF_METRICS = ("/metrics", "/sd", "/box/b-1/metrics")
+
+
+def test_the_token_of_prometheus_leads_to_metrics_alone(tmp_path: Path) -> None:
+    bearer = {"Authorization": "Bearer s3cret"}
+    with (
+        Client(profile=Profile({"GPUCLOUD_HOME": str(tmp_path)})) as client,
+        serving(Reader(client=client), 0, "s3cret") as served,
+    ):
+        assert [ask(served.port, path, **bearer)[0] for path in OF_METRICS] == [200, 200, 404]
+        assert "gpucloud_journal_read_timestamp_seconds" in ask(served.port, "/metrics", **bearer)[2]
+        assert ask(served.port, "/sd", **bearer)[2] == "[]"
+        assert {ask(served.port, path, **bearer)[0] for path in PATHS} == {401}
+        assert ask(served.port, "/metrics", Authorization="Bearer s3cre")[0] == 401
+        assert ask(served.port, "/metrics", Authorization="s3cret")[0] == 401
+        assert ask(served.port, "/metrics", **bearer, Host="evil.example")[0] == 400
+        assert ask(served.port, "/metrics", Cookie=cookie_of(served))[0] == 200, "who sees the page"
 
 
 @pytest.fixture
@@ -45,7 +62,7 @@ def test_the_token_is_exchanged_for_a_cookie_that_no_script_and_no_other_site_ha
     assert len(token_of(access.url)) >= 43, "256 bits"
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [*PATHS, *OF_METRICS])
 def test_without_the_secret_nothing_is_told(access: Access, path: str) -> None:
     assert [ask(access.port, path)[0], ask(access.port, path, Cookie=f"gpucloud-{access.port}=x")[0]] == [
         401,

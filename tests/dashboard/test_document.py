@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gpucloud.costs.spend import charges, per_hour
+from gpucloud.costs.anomalies import charges_by_day
+from gpucloud.costs.spend import per_hour
 from gpucloud.dashboard import money
 from gpucloud.dashboard.page import STATIC, words
-from gpucloud.dashboard.reading import BY_DAY
 from gpucloud.dashboard.timeline import timeline
 from gpucloud.journal import events
 from gpucloud.journal.facts import Facts, GuardReport, Node, Offer, Place, Price, Usage
@@ -69,17 +69,28 @@ def test_the_forecast_is_what_was_spent_and_what_is_committed_until_the_end_of_t
     soon, never, late = NOW + timedelta(hours=10), None, NOW - timedelta(hours=1)
     left_h = (31 - 6) * 24 + 6
     boxes = [billed(str(end), expires_at=end) for end in (soon, never, late)]
-    spent = [charge for box in boxes for charge in charges(box, None, NOW, BILLING.__getitem__, BY_DAY)]
-    found = money.month(boxes, rates(*boxes), spent, NOW)
+    spent = list(charges_by_day(boxes, NOW, BILLING.__getitem__))
+    found = money.month(boxes, rates(*boxes), spent, START, NOW)
     assert (told(found["spent"]), told(found["forecast"])) == (
         {"USD": str(3 * 30)},
         {"USD": str(3 * 30 + 10 + 2 * left_h)},
     )
+    assert found["flat"], "the journal is a day old"
+    assert told(found["low"]) == told(found["high"]) == told(found["forecast"])
+
+
+def test_new_boxes_are_expected_as_in_the_last_days() -> None:
+    """One box of 14 dollars in 14 days is one dollar a day; the month has 25 and a quarter days left."""
+    gone = billed("gone", until_h=14, created_at=START, state=BoxState.DELETED)
+    spent = list(charges_by_day([gone], NOW, BILLING.__getitem__))
+    found = money.month([gone], {}, spent, NOW - timedelta(days=100), NOW)
+    assert (told(found["forecast"]), told(found["low"])) == ({"USD": "39.25"}, {"USD": "14"})
+    assert not found["flat"]
 
 
 def test_spending_is_split_at_midnight_and_every_day_is_there() -> None:
     gone = billed("gone", until_h=14, owner="u-other", state=BoxState.DELETED)
-    spent = list(charges(gone, money.start_of_spending(NOW), NOW, BILLING.__getitem__, BY_DAY))
+    spent = list(charges_by_day([gone], NOW, BILLING.__getitem__))
     found = money.spending(spent, NOW)
     assert [each["day"] for each in found["days"]][:: money.DAYS - 1] == ["2025-12-08", "2026-01-06"]
     assert [told(each["amounts"]) for each in found["days"]][-3:] == [{}, {"USD": "12"}, {"USD": "2"}]

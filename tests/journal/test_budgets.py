@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from gpucloud.boxes.budget_check import BudgetCheck
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Match, Per, Terms
-from gpucloud.journal.events import StateChanged
+from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Ceiling, Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -37,7 +38,7 @@ def plan(journal: Journal, name: str, owner: str = "me") -> Box:
         expires_at=NOW + timedelta(hours=10),
         facts=Facts(ceiling=Ceiling(usd_per_hour=Decimal(1))),
         lease=a_lease(),
-        limits=BudgetCheck(MARKET, clock),
+        limits=BudgetCheck(lambda: MARKET, clock),
     )
 
 
@@ -64,6 +65,35 @@ def test_of_twenty_launches_at_once_those_for_which_there_is_room_are_planned(
     refused = [each for each in told if "$30.00 committed, at most $10.00 for this plan; $35.00" in each]
     journal = open_journal(tmp_path, clock)
     assert (len(journal.boxes(owner=None, over=True)), len(refused), len(told)) == (3, 17, 20)
+
+
+def test_of_later_ends_at_once_those_for_which_there_is_room_are_written(tmp_path: Path) -> None:
+    """Four boxes are committed to 10 dollars each; there is room for 15 more, and each asks for 10 more."""
+    journal = open_journal(tmp_path, clock)
+    journal.set_budget("lab", replace(TERMS, amount=Decimal(55)), by="me")
+    boxes = [plan(journal, f"x{number}") for number in range(4)]
+    told: list[str] = []
+    ready = threading.Barrier(4)
+
+    def extend(box: Box) -> None:
+        mine = open_journal(tmp_path, clock)
+        ready.wait()
+        later = Extended(expires_at=NOW + timedelta(hours=20))
+        try:
+            mine.write(box, later, limits=BudgetCheck(lambda: MARKET, clock, "nothing was changed"))
+            told.append("written")
+        except BudgetError as error:
+            told.append(error.message)
+
+    threads = [threading.Thread(target=extend, args=(box,)) for box in boxes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told)[-1] == "written"
+    assert sum("nothing was changed" in each for each in told) == 3
+    ends = [box.expires_at for box in journal.boxes(owner=None)]
+    assert ends.count(NOW + timedelta(hours=20)) == 1
 
 
 def test_a_box_that_has_ended_makes_room(tmp_path: Path) -> None:

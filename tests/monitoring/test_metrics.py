@@ -72,6 +72,8 @@ def value(samples: Any, name: str, **labels: str) -> float:
 def test_a_box_its_price_and_its_gpus_are_read_at_one_address(
     cli: Shell, program: Callable[[str], str], tmp_path: Path
 ) -> None:
+    assert cli("prices", "refresh", "--gpu", "T4", "--cloud", "aws", "--region", "us-east-1").code == 0
+    assert cli("budget", "set", "lab", "500", "--per", "month").code == 0
     box = cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "demo", "--ttl", "2h", "--run-id", "ci-7")
     samples = cli("metrics", "--once", "--json").json["samples"]
     demo = {"box": "demo", "cloud": "aws"}
@@ -84,6 +86,15 @@ def test_a_box_its_price_and_its_gpus_are_read_at_one_address(
     assert value(samples, "gpucloud_box_state", **demo, state="stopped") == 0
     assert value(samples, "gpucloud_owed_things", **demo) == 0
     assert value(samples, "gpucloud_month_spent", cloud="aws", currency="USD") >= 0
+    lab = {"budget": "lab", "per": "month", "currency": "USD"}
+    assert value(samples, "gpucloud_budget_limit", **lab) == 500
+    committed = value(samples, "gpucloud_budget_committed", **lab)
+    assert 0 < committed <= 2 * per_hour
+    assert value(samples, "gpucloud_budget_forecast", **lab, estimate="mean") == pytest.approx(
+        committed + value(samples, "gpucloud_budget_spent", **lab), abs=1e-6
+    )
+    watched = [each for each in samples if each["name"] == "gpucloud_price_per_hour"]
+    assert {each["labels"]["gpu"] for each in watched} == {"T4:1"}
     left_s = value(samples, "gpucloud_box_expires_timestamp_seconds", **demo) - value(
         samples, "gpucloud_journal_read_timestamp_seconds"
     )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
+from gpucloud.costs.anomalies import UnusualDay
+from gpucloud.journal.budgets import Per
 from gpucloud.journal.facts import GuardReport, Place
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
-from gpucloud.monitor.notices import of_state
+from gpucloud.monitor.notices import Notice, of_budget, of_state, of_unusual_day
 from tests.builders import START
+from tests.costs.test_budgets import NOW, a_budget, billed, standing
 
 BOX = Box(
     id="b-1",
@@ -82,6 +86,31 @@ def lines(box: Box, *, hours: float = 1, owed: int = 0) -> list[str]:
 )
 def test_a_state_is_told_with_what_to_do_about_it(box: Box, hours: float, owed: int, told: list[str]) -> None:
     assert lines(box, hours=hours, owed=owed) == told
+
+
+def test_a_budget_is_told_at_the_highest_percentage_that_is_reached() -> None:
+    def told(amount: str, per: Per = Per.MONTH) -> Notice | None:
+        return of_budget(standing([billed(3, ends_in=5)], a_budget(amount, per=per)), NOW)
+
+    assert told("33") is None, "16 dollars of 33 are less than half"
+    half, most, day = told("32"), told("20"), told("20", Per.DAY)
+    assert half is not None
+    assert most is not None
+    assert day is not None
+    assert half.key == "budget:lab:32:2026-11-01:50"
+    assert most.key == "budget:lab:20:2026-11-01:80"
+    assert day.key == "budget:lab:20:2026-11-20:80"
+    assert most.line == (
+        "budget 'lab' is used to 80 %: $6.0000 spent, $10.00 committed; $20.00 per month."
+        " Next: gpucloud budget show lab"
+    )
+
+
+def test_an_unusual_day_is_told_once() -> None:
+    day = UnusualDay(day=NOW.date(), amount=Decimal(80), middle=Decimal(10), most=Decimal(30))
+    [first, later] = (of_unusual_day(replace(day, amount=Decimal(amount)), NOW) for amount in (80, 90))
+    assert first.key == later.key == "spend:2026-11-20"
+    assert first.line.endswith("at most $30.00. Next: gpucloud spend --since 2026-11-20")
 
 
 def test_a_deadline_that_was_moved_is_told_again_and_one_that_was_not_has_the_same_key() -> None:

@@ -120,6 +120,23 @@ def test_settings_that_cannot_be_used_are_said_and_stop_no_launch(cli: Shell) ->
     assert cli("notify", "test").code == 2
 
 
+def test_a_budget_is_told_once_at_each_percentage(cli: Shell, receiver: Receiver) -> None:
+    told = {
+        "GPUCLOUD_NOTIFY": told_to(receiver)["GPUCLOUD_NOTIFY"].replace("hushed}", "hushed, only: [budget]}")
+    }
+    budget = ("budget", "set", "lab", "9", "--per", "month", "--action", "warn")
+    assert cli(*budget).code == 0
+    assert cli("launch", *T4, "--name", "demo", "--ttl", "10h", **told).code == 0
+    assert cli("tend", **told).code == 0
+    [(occasion, text)] = notices(receiver)
+    assert occasion == "budget"
+    assert text.startswith("Sandbox: budget 'lab' is used to ")
+    assert text.endswith(" committed; $9.0000 per month.")
+    assert cli("budget", "set", "lab", "6", "--per", "month", "--action", "warn").code == 0
+    assert cli("tend", **told).code == 0
+    assert [occasion for occasion, _ in notices(receiver)] == ["budget"], "80 % of another amount"
+
+
 def test_an_offer_below_the_limit_is_told(cli: Shell, receiver: Receiver) -> None:
     watch = ("prices", "watch", "--gpu", "T4", "--cloud", "aws", "--below", "9", "--once")
     assert cli(*watch, **told_to(receiver)).code == 0
@@ -132,7 +149,11 @@ def test_the_channels_can_be_tested(cli: Shell, receiver: Receiver) -> None:
     told = told_to(receiver)
     done = cli("notify", "test", "--json", **told)
     assert done.code == 0
-    assert done.json["channels"] == [{"channel": "ops", "kind": "webhook", "sent": True, "error": None}]
+    [channel] = done.json["channels"]
+    assert (channel["channel"], channel["kind"], channel["sent"], channel["error"]) == (
+        *("ops", "webhook", True, None),
+    )
+    assert {"ready", "budget", "spend", "price"} < set(channel["occasions"])
     assert [occasion for occasion, _ in notices(receiver)] == ["test"]
     receiver.answers[:] = [403]
     assert cli("notify", "test", "ops", **told).code == 1

@@ -79,8 +79,13 @@ function listed(names) {
 
 // --- figures
 
+const FORMATS = new Map(); // of numbers, by their places: a new one takes longer than all else of a cell
+
 function digits(amount, places) {
-  return amount.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+  if (!FORMATS.has(places)) {
+    FORMATS.set(places, new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));
+  }
+  return FORMATS.get(places).format(amount);
 }
 
 function symbol(currency) {
@@ -421,7 +426,8 @@ function tiles() {
       burn_unknown.length && say("burn.unknown", { names: listed(burn_unknown) }),
     ], "first"),
     tile("month", big(month.spent, sumText), [
-      say("month.forecast", { amounts: amounts(month.forecast, sumText) }),
+      month.flat ? say("month.flat", { amounts: amounts(month.forecast, sumText) })
+        : say("month.forecast", { amounts: amounts(month.forecast, sumText), low: amounts(month.low, sumText), high: amounts(month.high, sumText) }),
       month.unknown.length && say("month.unknown", { names: listed(month.unknown) }),
     ]),
     tile("idle", big(idle.per_hour, tileRate), [
@@ -431,6 +437,19 @@ function tiles() {
     tile("troubles", troubles.length ? data(troubles.length) : make("span", {}, plain("troubles.none")), [
       total.length && say("troubles.cost", { amounts: amounts(total, rateText) }),
     ], troubles.length ? "bad" : ""));
+}
+
+// What is unusual: days that have cost much, and prices that are not as they should be.
+function unusualList() {
+  const { unusual_days, price_anomalies } = shown;
+  if (!unusual_days.length && !price_anomalies.length) return null;
+  const days = unusual_days.map((each) => say("unusual.day", { day: dayText(each.day),
+    amount: data(sumText(each.amount)), median: data(sumText(each.median)), most: data(sumText(each.most)) }));
+  const prices = price_anomalies.map((each) => say(`unusual.${each.what}`, {
+    offer: make("span", {}, data(`${each.cloud} ${each.zone ?? each.region} ${each.instance_type}`), ", ", plain(`purchase.${each.purchase}`)),
+    amount: data(rateText(each.amount)), other: each.instead_of && data(rateText(each.instead_of)) }));
+  return make("section", { class: "unread" }, make("h2", {}, plain("unusual")),
+    make("ul", {}, [...days, ...prices].map((text) => make("li", {}, text))));
 }
 
 function troubleList() {
@@ -548,6 +567,48 @@ function runDetail(row) {
     make("h3", {}, plain("run.attempts")), make("ol", { class: "timeline" }, lines));
 }
 
+function budgetColumns() {
+  return [
+    { key: "budget.name", cell: (row) => data(row.name) },
+    { key: "budget.per", cell: (row) => [make("span", {}, plain(`per.${row.per}`)), row.run ? [" ", data(row.run, { class: "muted" })] : []].flat(2) },
+    { key: "budget.for", cell: (row) => data(budgetMatch(row.match) || plain("budget.all")) },
+    { key: "budget.used", wide: true, cell: budgetBar },
+    { key: "budget.spent", number: true, cell: (row) => data(atLeast(row) + sumText(row.spent)) },
+    { key: "budget.committed", number: true, cell: (row) => data(atLeast(row) + sumText(row.committed)) },
+    { key: "budget.amount", number: true, cell: (row) => data(sumText(row.amount)) },
+    { key: "budget.forecast", number: true, cell: budgetForecast },
+    { key: "budget.action", cell: (row) => make("span", {}, plain(`action.${row.action}`)) },
+  ];
+}
+
+// The mark of figures in which something is not counted.
+function atLeast(row) {
+  return row.unknown.length ? "≥ " : "";
+}
+
+function budgetMatch(match) {
+  return [...match.owners, ...match.clouds, ...match.gpus, ...match.tags.map((tag) => `${tag.name}:${tag.value}`)].join(", ");
+}
+
+// What is spent, and what is committed, as parts of the amount.
+function budgetBar(row) {
+  const amount = Number(row.amount.amount);
+  const share = (money) => Math.max(0, Number(money.amount)) / amount * 100;
+  const used = share(row.spent) + share(row.committed);
+  const bar = make("i", { class: used > 100 ? "meter two over" : "meter two", "aria-hidden": "true" }, make("b"), make("u"));
+  bar.firstChild.style.width = `${Math.min(share(row.spent), 100)}%`;
+  bar.lastChild.style.width = `${Math.min(share(row.committed), Math.max(100 - share(row.spent), 0))}%`;
+  return [bar, data(percent(used), { class: used > 100 ? "bad" : "" })];
+}
+
+function budgetForecast(row) {
+  if (!row.forecast) return nothing();
+  const { amount, low, high, flat } = row.forecast;
+  const over = Number(amount.amount) > Number(row.amount.amount);
+  const range = flat ? [] : [" ", data(`${sumText(low)}–${sumText(high)}`, { class: "muted" })];
+  return [data(sumText(amount), { class: over ? "bad" : "" }), ...range];
+}
+
 function priceColumns() {
   return [
     { key: "box.gpu", cell: (row) => data(row.gpu) },
@@ -594,9 +655,10 @@ function build() {
     ended: new Table({ label: plain("ended"), columns: boxColumns(true), id: (row) => row.id, detail: boxDetail }),
     idle: new Table({ label: plain("idle.heading"), columns: idleColumns(), id: (row) => row.id }),
     runs: new Table({ label: plain("runs"), columns: runColumns(), id: (row) => row.run_id + row.created_at, detail: runDetail }),
+    budgets: new Table({ label: plain("budgets"), columns: budgetColumns(), id: (row) => row.name }),
     prices: new Table({ label: plain("prices"), columns: priceColumns(), id: (row) => [row.place, row.instance_type, row.purchase].join(" ") }),
   };
-  const spots = Object.fromEntries(["tiles", "troubles", "unread", "days", "shares", "idle", "foot"].map((name) => [name, make("div", { class: `spot of-${name}` })]));
+  const spots = Object.fromEntries(["tiles", "troubles", "unread", "unusual", "days", "shares", "idle", "foot"].map((name) => [name, make("div", { class: `spot of-${name}` })]));
   const filter = make("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: "false" });
   const count = make("span", { class: "muted", role: "status" });
   filter.addEventListener("input", () => showBoxes());
@@ -606,10 +668,11 @@ function build() {
     ended: panel("ended", tables.ended),
     runs: panel("runs", tables.runs),
     idle: panel("idle.heading", tables.idle),
+    budgets: panel("budgets", tables.budgets),
     prices: panel("prices", tables.prices),
   };
   view.parts.idle.append(spots.idle);
-  main.replaceChildren(spots.tiles, spots.troubles, spots.unread, view.parts.boxes, view.parts.runs,
+  main.replaceChildren(spots.tiles, spots.troubles, spots.unread, spots.unusual, view.parts.budgets, view.parts.boxes, view.parts.runs,
     make("div", { class: "pair" }, spots.days, view.parts.idle), spots.shares, view.parts.prices,
     view.parts.ended, spots.foot);
   show();
@@ -659,6 +722,8 @@ function show() {
   fillSpot("tiles", [shown.burn, shown.burn_unknown, shown.month, idle, shown.troubles, shown.boxes.length], tiles);
   fillSpot("troubles", shown.troubles, troubleList);
   fillSpot("unread", source, unreadList);
+  fillSpot("unusual", [shown.unusual_days, shown.price_anomalies], unusualList);
+  fillPanel("budgets", shown.budgets);
   showBoxes();
   fillPanel("ended", shown.ended);
   fillPanel("runs", shown.runs, say("runs.none"));

@@ -100,6 +100,11 @@ class Writer(Reader):
                 self._owners[owner] = begun.get(owner, 0)
         return answers
 
+    def billed_since(self, since: datetime | None) -> list[Box]:
+        """As of what was there before the change; of several that count at once, the later ones are stale."""
+        self._begins.add(EVERYBODY)
+        return super().billed_since(since)
+
     # --- writing
 
     def append(self, box: str, number: int, new: NewEvent, at: datetime) -> Appended:

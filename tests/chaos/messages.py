@@ -109,7 +109,6 @@ _LOOKS: Mapping[str, Line] = {
     "spend": ("spend",),
     "metrics": ("metrics", "--once"),
     "dashboard": ("dashboard", "--html", "page.html"),
-    "audit": ("audit",),
     "budget-list": ("budget", "list"),
     "budget-set": ("budget", "set", "lab", "500", "--per", "month"),
     "volume-list": ("volume", "list"),

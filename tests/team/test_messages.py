@@ -22,6 +22,7 @@ OVER_SSH = frozenset({"ssh", "exec", "hosts", "share", "forward", "sync", "logs"
 WITHOUT = frozenset(
     {
         *("offers", "cost", "plan", "images", "equivalents", "prices", "commitments", "check", "notify"),
+        "audit",
         *("slurm", "ray", "k8s", "sandbox", "schema", "completion", "version"),
     }
 )

@@ -86,7 +86,7 @@ engines: setup $(RAY_HEAD)  ## Slurm, Ray and the autoscaler's protocol, the rea
 
 team: setup  ## a journal on PostgreSQL, and behind pgbouncer: half an hour; TEAM_ARGS="-k test_smoke" takes a minute
 	$(PYTEST) $(PYTEST_ARGS) --journal postgresql tests/team $(TEAM_TESTS) $(TEAM_ARGS)
-	$(PYTEST) $(PYTEST_ARGS) --journal pgbouncer tests/team tests/journal $(TEAM_ARGS)
+	$(PYTEST) $(PYTEST_ARGS) --journal pgbouncer tests/team tests/journal --ignore tests/team/test_messages.py $(TEAM_ARGS)
 
 foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cloud Custodian, SkyPilot, dstack: minutes
 	$(PYTEST) tests/fidelity/foreign
@@ -99,6 +99,7 @@ interruptions: setup  ## a training on spot that loses its box five times, on tw
 
 torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, sweeps, cancelled jobs, patience: an hour
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q -m "" tests/chaos/test_journal.py
+	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q tests/team/test_bad_luck.py -k crowd
 	CANCELLATIONS=10 $(BIN)/pytest -q -m "" -rP tests/ci/test_action.py -k cancelled
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
 	MOVES_MIB=1024 $(BIN)/pytest -q -rP tests/chaos/moves.py

@@ -80,6 +80,15 @@ def psql(url: str, statement: str, values: Any = None, *, user: str | None = Non
         return cursor.fetchall() if cursor.description else [cursor.rowcount]
 
 
+def administer(url: str, *statements: str) -> None:
+    """Runs statements that cannot be part of a transaction."""
+    import psycopg
+
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as c:
+        for each in statements:
+            c.execute(each.encode())
+
+
 def lose_journal(folder: Path) -> None:
     """Deletes the journal that belongs to a folder."""
     if URL in os.environ:

@@ -25,7 +25,7 @@ class Wire:
         silent: whether nothing is forwarded any more; nobody is told.
         on_exchange: is told the number of each exchange before it is forwarded; ``cut`` in the answer drops
             the request with its connection, ``deaf`` forwards the request and drops the connection instead
-            of the answer.
+            of the answer; ``mute`` and ``unheard`` do the same, and leave the connection open and silent.
     """
 
     def __init__(self, target: int, *, round_trip_s: float = 0.0) -> None:
@@ -65,6 +65,7 @@ class _Connection:
     def __init__(self, wire: Wire, client: socket.socket, server: socket.socket) -> None:
         self._wire, self._client, self._server = wire, client, server
         self._deaf, self._typed, self._rest = False, False, b""
+        self._asks, self._answered = True, True
 
     def begin(self) -> None:
         for pump in (self._requests, self._answers):
@@ -76,7 +77,7 @@ class _Connection:
                 if self._fate(data) == "cut":
                     break
                 self._wait()
-                if not self._wire.silent:
+                if self._asks and not self._wire.silent:
                     self._server.sendall(data)
         self._cut()
 
@@ -86,7 +87,7 @@ class _Connection:
                 if self._deaf:
                     break
                 self._wait()
-                if not self._wire.silent:
+                if self._answered and not self._wire.silent:
                     self._client.sendall(data)
         self._cut()
 
@@ -104,6 +105,8 @@ class _Connection:
                 fate = self._wire.on_exchange(self._wire.exchanges) or fate
             self._typed = self._typed or message[4:8] not in {SSL_REQUEST, GSS_REQUEST}
         self._deaf = self._deaf or fate == "deaf"
+        self._asks = self._asks and fate != "mute"
+        self._answered = self._answered and fate not in {"mute", "unheard"}
         return fate
 
     def _wait(self) -> None:

@@ -633,7 +633,7 @@ class Client:
             if spec.on_sick == REPLACE:
                 context.notice("launch", WHO_REPLACES)
             boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm))
-            ready = tuple(self._read(context.journal.box(box.id)) for box in boxes)
+            ready = tuple(self._read(context.journal.latest(box)) for box in boxes)
         return Launched(boxes=ready, failure=failure)
 
     def run(

@@ -22,6 +22,21 @@ class PendingError(UnreachableError):
     error_class = "owed"
 
 
+class OlderError(JournalError):
+    """The journal has lost what this process wrote into it: an older copy of it is in use.
+
+    Args:
+        id: of the box or run.
+        where: the journal.
+    """
+
+    def __init__(self, id: str, where: object) -> None:  # noqa: A002  (the field's own name)
+        super().__init__(
+            f"the journal {where} has lost what was written of {id}: an older copy of it is in use",
+            hint="what runs is found by its tags, and taken in again: gpucloud recover",
+        )
+
+
 class ForbiddenError(GpucloudError):
     """A team's journal does not let this login do it. What it may not write of, it must not delete either."""
 

@@ -640,6 +640,13 @@ class Journal:
         with self._database.reading() as reader:
             return reader.box(id)
 
+    def latest(self, box: Box) -> Box:
+        """A box that something was done with, as it is now; as it was given where that cannot be read."""
+        try:
+            return self.box(box.id)
+        except JournalError:
+            return box
+
     def boxes(self, *, owner: str | None, over: bool = False, kind: Kind | None = Kind.BOX) -> list[Box]:
         """An owner's boxes, or those of every owner, oldest first.
 

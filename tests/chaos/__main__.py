@@ -17,14 +17,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from tests.chaos.lab import Lab, a_lab
 from tests.chaos.schedules import Cell, Outcome, all_cells, play
+from tests.chaos.teams import a_team
 from tests.forked import ForkServer
+from tests.journals import FILES, SERVER, URL, a_server
 
 TELL_EVERY_S = 60.0
 TRIES = 5
@@ -40,11 +42,21 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0, help="of the cells, by chance")
     parser.add_argument("--only", default="", help="cells whose names begin so: move-volume/aws")
     parser.add_argument("--kind", default="", help="cells whose fault kind begins so, as in plights.py")
+    parser.add_argument(
+        "--journal", choices=(FILES, SERVER), default=FILES, help=f"{SERVER}: every message to it, instead"
+    )
     parser.add_argument("--replay", default=None, metavar="CELL")
     parser.add_argument("--cells", type=Path, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cells is not None:
         return _work(given.cells, given.seed)
+    with ExitStack() as stack:
+        if given.journal == SERVER:
+            os.environ[URL] = stack.enter_context(a_server()).url
+        return _run(given)
+
+
+def _run(given: argparse.Namespace) -> int:
     with _a_lab() as lab:
         if given.replay:
             outcome = play(lab, Cell.parse(given.replay), f"{given.seed} {given.replay}")
@@ -158,9 +170,10 @@ def _a_lab() -> Iterator[Lab]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
     with (
         tempfile.TemporaryDirectory(prefix="chaos-", dir=memory) as folder,
-        a_lab(Path(folder), forks) as lab,
+        ExitStack() as stack,
     ):
-        yield lab
+        team = stack.enter_context(a_team(os.environ[URL])) if URL in os.environ else None
+        yield stack.enter_context(a_lab(Path(folder), forks, team))
     forks.close()
 
 

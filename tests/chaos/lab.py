@@ -23,7 +23,9 @@ from gpucloud.sandbox.serve import Sandbox, build
 from gpucloud_alibaba.sandbox import AlibabaSandbox
 from gpucloud_aws.sandbox import AwsSandbox
 from gpucloud_azure.sandbox import AzureSandbox
+from tests.chaos.teams import Team
 from tests.forked import Forked, ForkServer
+from tests.journals import psql
 from tests.sandbox.running import HollowBoxes
 from tests.shell import Result
 
@@ -69,6 +71,8 @@ class Lab:
     sandbox: Sandbox
     endpoint: Endpoint
     forks: ForkServer
+    team: Team | None = None
+    """Where the journals are, if not in the homes."""
     _photographs: dict[tuple[Before, str], Photograph] = field(
         default_factory=dict["tuple[Before, str]", Photograph]
     )
@@ -89,6 +93,8 @@ class Lab:
         home.close()
         home.path.mkdir()
         (home.path / "sandbox").symlink_to(self.endpoint.folder)
+        if self.team is not None:
+            self.team.make(name)
         return home
 
     def begin_after(self, before: Before, cloud: str) -> Home:
@@ -103,6 +109,9 @@ class Lab:
         return home
 
     def _photograph(self, home: Home) -> Photograph:
+        if self.team is not None:
+            self._photographs.clear()  # it keeps one
+            self.team.photograph(home.path.name)
         files = Path(tempfile.mkdtemp(dir=self.folder)) / "home"
         shutil.copytree(home.path, files, symlinks=True)
         with self.sandbox.world.database.transaction() as connection:
@@ -116,6 +125,8 @@ class Lab:
     def _put_back(self, photograph: Photograph, home: Home) -> None:
         home.close()
         shutil.copytree(photograph.files, home.path, symlinks=True)
+        if self.team is not None:
+            self.team.put_back(home.path.name)
         database = self.sandbox.world.database
         with database.transaction() as connection:
             for table, rows in photograph.rows.items():
@@ -218,6 +229,7 @@ class Home:
                 "GPUCLOUD_HOME": str(self.path),
                 "GPUCLOUD_SANDBOX": "1",
                 "GPUCLOUD_OWNER": owner,
+                **({"GPUCLOUD_JOURNAL": self.lab.team.url(self.path.name)} if self.lab.team else {}),
                 **environment,
             },
             folder=str(self.path),
@@ -230,6 +242,13 @@ class Home:
         out, err = process.communicate(timeout=TIMEOUT_S)
         return Result(process.wait(), out, err)
 
+    def forget(self) -> None:
+        """Loses the journal."""
+        if self.lab.team is not None:
+            self.lab.team.make(self.path.name)
+        for file in self.state.glob("journal.db*"):
+            file.unlink()
+
     def close(self) -> None:
         """Throws the files away."""
         shutil.rmtree(self.path, ignore_errors=True)
@@ -237,6 +256,11 @@ class Home:
     @contextmanager
     def newer_journal(self) -> Iterator[None]:
         """While the body runs, the journal is one of a version to come."""
+        if self.lab.team is not None:
+            psql(self.lab.team.behind(self.path.name), "INSERT INTO schema_version (version) VALUES (1000)")
+            yield
+            psql(self.lab.team.behind(self.path.name), "DELETE FROM schema_version WHERE version = 1000")
+            return
         self.state.mkdir(parents=True, exist_ok=True)
         file = self.state / "journal.db"
         with closing(sqlite3.connect(file)) as connection:
@@ -260,6 +284,8 @@ class Home:
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What the journal says; nothing where there is none."""
+        if self.lab.team is not None:
+            return psql(self.lab.team.behind(self.path.name), query.replace("?", "%s"), values or None)
         file = self.state / "journal.db"
         if not file.exists():
             return []
@@ -282,7 +308,8 @@ class Home:
 
     def has_moved(self) -> bool:
         """Whether a move has made its new box the user's, as the journal says."""
-        own = "SELECT 1 FROM events WHERE type = 'state' AND json_extract(data, '$.facts.attended') = 0"
+        attended = "CAST(json_extract(data, '$.facts.attended') AS text)"
+        own = f"SELECT 1 FROM events WHERE type = 'state' AND {attended} IN ('0', 'false')"  # noqa: S608
         return bool(self.rows(own))
 
 
@@ -292,7 +319,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @contextmanager
-def a_lab(folder: Path, forks: ForkServer) -> Iterator[Lab]:
+def a_lab(folder: Path, forks: ForkServer, team: Team | None = None) -> Iterator[Lab]:
     """A lab, while the body runs."""
     place = folder / "sandbox"
     place.mkdir()
@@ -311,7 +338,7 @@ def a_lab(folder: Path, forks: ForkServer) -> Iterator[Lab]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         endpoint = find(place)
         assert endpoint is not None
-        yield Lab(folder, sandbox, endpoint, forks)
+        yield Lab(folder, sandbox, endpoint, forks, team)
     finally:
         sandbox.stopping.set()
         runner.join()

@@ -89,7 +89,7 @@ def _launch_unfit(cloud: str) -> Line:
     return (*_launch_fabric(cloud), "--setup", UNFIT)
 
 
-def _launched(home: Home, cloud: str) -> None:
+def launched(home: Home, cloud: str) -> None:
     """A box is there."""
     done = home.run(*_launch("--run-id", "r")(cloud))
     assert done.code == 0, done.err
@@ -110,7 +110,7 @@ def _kept(home: Home, cloud: str) -> None:
 
 def _stopped(home: Home, cloud: str) -> None:
     """A box is there that is stopped."""
-    _launched(home, cloud)
+    launched(home, cloud)
     done = home.run("stop", "x", "--yes")
     assert done.code == 0, done.err
 
@@ -132,9 +132,8 @@ def _interrupted(home: Home, cloud: str) -> None:
 
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
-    _launched(home, cloud)
-    for file in home.state.glob("journal.db*"):
-        file.unlink()
+    launched(home, cloud)
+    home.forget()
 
 
 def _engine(verb: str) -> Callable[[str], Line]:
@@ -204,7 +203,7 @@ def _with_a_set(home: Home, cloud: str) -> None:
 _COPY = ("snapshot", "create", "monday", "--of", "data", "--yes")
 
 
-def _always(*line: str) -> Callable[[str], Line]:
+def always(*line: str) -> Callable[[str], Line]:
     return lambda cloud: line
 
 
@@ -225,47 +224,45 @@ SCENES = {
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
         Scene(name="launch-fabric", line=_launch_fabric, buys=2, placed=True, kinds=OF_FABRIC),
         Scene(name="launch-unfit", line=_launch_unfit, buys=2, placed=True, kinds=OF_FABRIC),
-        Scene(name="down", before=_launched, line=_always("down", "x", "--yes"), ends=True),
+        Scene(name="down", before=launched, line=always("down", "x", "--yes"), ends=True),
         Scene(
             name="down-run",
             before=_forgotten,
-            line=_always("down", "--run-id", "r", "--yes"),
+            line=always("down", "--run-id", "r", "--yes"),
             ends=True,
             forgotten=True,
         ),
         Scene(
             name="sweep",
             before=_forgotten,
-            line=_always("sweep", "--older-than", "0s", "--yes"),
+            line=always("sweep", "--older-than", "0s", "--yes"),
             ends=True,
             forgotten=True,
         ),
         Scene(
             name="extend",
-            before=_launched,
-            line=_always("extend", "x", "--ttl", "48h"),
+            before=launched,
+            line=always("extend", "x", "--ttl", "48h"),
             kinds=OF_EXTEND,
         ),
         Scene(
             name="stop",
-            before=_launched,
-            line=_always("stop", "x", "--yes"),
+            before=launched,
+            line=always("stop", "x", "--yes"),
             ends=True,
             stops=True,
             kinds=OF_EXTEND,
         ),
-        Scene(
-            name="start", before=_stopped, line=_always("start", "x", "--yes"), stops=True, kinds=OF_EXTEND
-        ),
+        Scene(name="start", before=_stopped, line=always("start", "x", "--yes"), stops=True, kinds=OF_EXTEND),
         Scene(
             name="down-stopped",
             before=_stopped,
-            line=_always("down", "x", "--yes"),
+            line=always("down", "x", "--yes"),
             ends=True,
             kinds=OF_SETUP,
         ),
-        Scene(name="down-kept", before=_kept, line=_always("down", "x", "--yes"), ends=True, kinds=OF_SETUP),
-        Scene(name="setup", before=_kept, line=_always("setup", "x"), kinds=OF_SETUP - {"F9"}),
+        Scene(name="down-kept", before=_kept, line=always("down", "x", "--yes"), ends=True, kinds=OF_SETUP),
+        Scene(name="setup", before=_kept, line=always("setup", "x"), kinds=OF_SETUP - {"F9"}),
         Scene(
             name="run",
             line=lambda cloud: ("run", *WANTED, "--cloud", cloud, "--region", REGION[cloud], "--", "true"),
@@ -273,16 +270,16 @@ SCENES = {
             buys=1,
             kinds=frozenset({"H2", "D6", "F9", "K1", "K4", "K5"}),
         ),
-        Scene(name="tend-lost", before=_interrupted, line=_always("tend"), kinds=OF_EXTEND),
-        Scene(name="tend-ended", before=_detached, line=_always("tend"), ends=True, kinds=OF_SETUP),
-        Scene(name="tend-sick", before=_sick, line=_always("tend"), kinds=OF_EXTEND),
+        Scene(name="tend-lost", before=_interrupted, line=always("tend"), kinds=OF_EXTEND),
+        Scene(name="tend-ended", before=_detached, line=always("tend"), ends=True, kinds=OF_SETUP),
+        Scene(name="tend-sick", before=_sick, line=always("tend"), kinds=OF_EXTEND),
         Scene(name="engine-up", line=_engine("up"), buys=2, kinds=OF_ENGINES),
         Scene(name="engine-look", before=_up, line=_engine("look"), kept=1, kinds=OF_ENGINES),
         Scene(name="volume-create", line=_create, buys=1, made="disk", kinds=OF_VOLUMES),
         Scene(
             name="volume-delete",
             before=_stored,
-            line=_always("volume", "delete", "data", "--yes"),
+            line=always("volume", "delete", "data", "--yes"),
             ends=True,
             made="disk",
             kinds=OF_VOLUMES,
@@ -304,7 +301,7 @@ SCENES = {
         Scene(
             name="snapshot-create",
             before=_used,
-            line=_always(*_COPY),
+            line=always(*_COPY),
             buys=1,
             made="snapshot",
             kinds=OF_VOLUMES,
@@ -312,7 +309,7 @@ SCENES = {
         Scene(
             name="snapshot-delete",
             before=_copied,
-            line=_always("snapshot", "delete", "monday", "--yes"),
+            line=always("snapshot", "delete", "monday", "--yes"),
             ends=True,
             made="snapshot",
             kinds=OF_VOLUMES,
@@ -320,7 +317,7 @@ SCENES = {
         Scene(
             name="snapshot-restore",
             before=_copied,
-            line=_always("snapshot", "restore", "monday", "--to", "copy", "--yes"),
+            line=always("snapshot", "restore", "monday", "--to", "copy", "--yes"),
             buys=1,
             made="disk",
             kept=1,
@@ -329,7 +326,7 @@ SCENES = {
         Scene(
             name="image-create",
             before=_stopped,
-            line=_always(*_IMAGE),
+            line=always(*_IMAGE),
             buys=1,
             made="snapshot",
             stops=True,
@@ -338,7 +335,7 @@ SCENES = {
         Scene(
             name="image-delete",
             before=_imaged,
-            line=_always("snapshot", "delete", "mine", "--yes"),
+            line=always("snapshot", "delete", "mine", "--yes"),
             ends=True,
             made="snapshot",
             kinds=OF_VOLUMES,
@@ -359,7 +356,7 @@ SCENES = {
             kept=1,
             kinds=frozenset({"H2", "D6", "D7", "F6", "F8", "F9", "F15"}),
         ),
-        Scene(name="recover", before=_forgotten, line=_always("recover"), forgotten=True, reads=True),
+        Scene(name="recover", before=_forgotten, line=always("recover"), forgotten=True, reads=True),
         Scene(
             name="launch-capped", line=_capped(MOST_USD), buys=1, most_usd=MOST_USD, kinds=frozenset({"K2"})
         ),
@@ -372,8 +369,8 @@ SCENES = {
         ),
         Scene(
             name="list",
-            before=_launched,
-            line=_always("list", "--live"),
+            before=launched,
+            line=always("list", "--live"),
             reads=True,
             kinds=frozenset({"K5"}),
         ),

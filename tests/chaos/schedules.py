@@ -10,6 +10,16 @@ from urllib.parse import urlsplit
 
 from tests.chaos.elsewhere import may_leave
 from tests.chaos.lab import CLOUDS, OWNER, STRANGER, Home, Lab
+from tests.chaos.messages import (
+    AROUND_TEAMS,
+    FORGETS,
+    KINDS,
+    MESSAGES,
+    SCENES_OF_TEAMS,
+    TROUBLES,
+    befall,
+    check_messages,
+)
 from tests.chaos.plights import AROUND, BROKEN_TAGS, BY_NAME, COMMITTED_AFTER_SWAP, LOCAL, PLIGHTS
 from tests.chaos.rivals import OWED, Meeting, check_ceiling, check_rival, meet
 from tests.chaos.scenes import LAUNCH, REGION, SCENES, Line, Scene
@@ -42,6 +52,8 @@ class Cell:
     @property
     def kind(self) -> str:
         """The fault kind."""
+        if self.action == MESSAGES:
+            return TROUBLES[self.plight].kind
         if self.action in AROUND:
             return AROUND[self.action][0]
         if self.action in LOCAL:
@@ -63,6 +75,7 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
     """Every cell of a command, from a run of it that nothing befalls."""
     home = _begin(lab, scene, cloud)
     lab.clouds.calls(clear=True)
+    begun = lab.team.wire.exchanges if lab.team else 0
     ports = _ports(lab)
     clean = home.run(*scene.line(cloud), plight={"commit": ["never", 0], "connection": ["never", 0, ports]})
     assert clean.code == 0, clean.err
@@ -71,23 +84,14 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
         if call["cloud"] == cloud:
             key = (call["action"], call["mutating"])
             counted[key] = counted.get(key, 0) + call["count"]
-    done = {what: int((home.path / what).read_text()) for what in ("commits", "connections")}
-    done["swaps"] = done["commits"] - 1  # after the last one nobody looks
-    for what in ("writes", "syncs"):
-        home = _begin(lab, scene, cloud)
-        again = home.run(*scene.line(cloud), plight={LOCAL[what][0]: ["never", 0]})
-        assert again.code == 0, again.err
-        done[what] = int((home.path / what).read_text())
+    if lab.team is not None:
+        found = _cells_of_messages(scene, cloud, lab.team.wire.exchanges - begun)
+    else:
+        found = _cells_of_files(lab, home, scene, cloud)
     home.close()
-    found = [
-        Cell(scene=scene.name, cloud=cloud, action=what, nth=nth, plight=how)
-        for what, (_, hows) in LOCAL.items()
-        for how, (_, step) in hows.items()
-        for nth in range(0, done[what], step)
-    ]
     found += [
         Cell(scene=scene.name, cloud=cloud, action=what, nth=amount, plight="around")
-        for what, (_, amounts) in AROUND.items()
+        for what, (_, amounts) in (AROUND if lab.team is None else AROUND_TEAMS).items()
         for amount in amounts
         if (what != "read_only" or may_leave()) and (what != "skew" or scene.buys)
     ]
@@ -97,12 +101,38 @@ def cells_of(lab: Lab, scene: Scene, cloud: str) -> list[Cell]:
         for at, (action, changing, nth) in enumerate(calls)
         for number, plight in enumerate(PLIGHTS)
         if plight.strikes(action, nth, changing) and (at + number) % plight.every == 0
+        if lab.team is None or plight.kind == "K1"  # else the server is not concerned
     ]
     left_out = {kind for kind, plays in (("K1", may_leave()), ("K2", scene.most_usd)) if not plays}
+    every = scene.kinds if lab.team is None or scene.kinds is None else scene.kinds | KINDS
+    return [cell for cell in found if (every is None or cell.kind in every) and cell.kind not in left_out]
+
+
+def _cells_of_files(lab: Lab, home: Home, scene: Scene, cloud: str) -> list[Cell]:
+    """What can befall a command with its own files; ``home`` is where it has run."""
+    done = {what: int((home.path / what).read_text()) for what in ("commits", "connections")}
+    done["swaps"] = done["commits"] - 1  # after the last one nobody looks
+    for what in ("writes", "syncs"):
+        again = _begin(lab, scene, cloud)
+        ran = again.run(*scene.line(cloud), plight={LOCAL[what][0]: ["never", 0]})
+        assert ran.code == 0, ran.err
+        done[what] = int((again.path / what).read_text())
     return [
-        cell
-        for cell in found
-        if (scene.kinds is None or cell.kind in scene.kinds) and cell.kind not in left_out
+        Cell(scene=scene.name, cloud=cloud, action=what, nth=nth, plight=how)
+        for what, (_, hows) in LOCAL.items()
+        for how, (_, step) in hows.items()
+        for nth in range(0, done[what], step)
+    ]
+
+
+def _cells_of_messages(scene: Scene, cloud: str, messages: int) -> list[Cell]:
+    """Every message to the server of a team's journal, with each trouble in turn."""
+    assert messages > 0
+    return [
+        Cell(scene=scene.name, cloud=cloud, action=MESSAGES, nth=nth, plight=name)
+        for number, (name, trouble) in enumerate(TROUBLES.items())
+        for nth in range(1, messages + 1)
+        if (nth + number) % trouble.every == 0 or (nth == 1 and trouble.every > messages)
     ]
 
 
@@ -119,8 +149,9 @@ def _ports(lab: Lab) -> list[int | None]:
 
 def all_cells(lab: Lab, beginning: str = "") -> Iterator[Cell]:
     """Every cell of every command on every cloud whose name begins so."""
-    for scene in SCENES.values():
-        for cloud in CLOUDS:
+    for number, scene in enumerate((SCENES if lab.team is None else SCENES_OF_TEAMS).values()):
+        # What is said to a server is much the same on each cloud.
+        for cloud in CLOUDS if lab.team is None else (CLOUDS[number % len(CLOUDS)],):
             name = f"{scene.name}/{cloud}/"
             if name.startswith(beginning) or beginning.startswith(name):
                 yield from (each for each in cells_of(lab, scene, cloud) if str(each).startswith(beginning))
@@ -138,7 +169,7 @@ class Outcome:
 def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
     """Runs one schedule."""
     chance = random.Random(seed)  # noqa: S311  (to be replayed)
-    scene = SCENES[cell.scene]
+    scene = SCENES_OF_TEAMS[cell.scene]
     crowded = chance.random() < 0.03 or cell.action == "hostile"
     home = lab.begin(cell.cloud) if crowded else _begin(lab, scene, cell.cloud)
     try:
@@ -151,7 +182,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
             lab.put_tags(STRANGER, {"owner": OWNER, **BROKEN_TAGS[cell.nth]})
         before = set(home.boxes())
         meeting = _befallen(home, scene, cell)
-        forgotten = scene.forgotten or cell.action == "swaps"
+        forgotten = _is_forgotten(scene, cell)
         wrong = _after_victim(home, scene, cell, meeting, before)
         said = [_told("victim", meeting.victim)]
         if meeting.rival is not None:
@@ -175,6 +206,11 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
         home.close()
 
 
+def _is_forgotten(scene: Scene, cell: Cell) -> bool:
+    """Whether the journal may know nothing of what was made."""
+    return scene.forgotten or cell.action == "swaps" or cell.kind == FORGETS
+
+
 def _befallen(home: Home, scene: Scene, cell: Cell) -> Meeting:
     """Runs the command with what befalls it."""
     line, clouds = scene.line(cell.cloud), home.lab.clouds
@@ -192,6 +228,8 @@ def _befallen(home: Home, scene: Scene, cell: Cell) -> Meeting:
         case around if around in AROUND:
             plight = {} if around == "hostile" else {around: cell.nth}
             return Meeting(victim=home.run(*line, plight=plight))
+        case what if what == MESSAGES:
+            return befall(home, line, cell.nth, cell.plight)
         case local if local in LOCAL:
             more = [_ports(home.lab)] if local == "connections" else []
             victim = home.run(*line, plight={LOCAL[local][0]: [cell.plight, cell.nth + 1, *more]})
@@ -219,7 +257,9 @@ def _after_victim(
 ) -> list[str]:
     victim, short_of_memory = meeting.victim, cell.action == "memory"
     plight = BY_NAME.get(cell.plight)
-    wrong = check_nothing_is_lost(home, forgotten=scene.forgotten or cell.action == "swaps")
+    wrong = check_nothing_is_lost(home, forgotten=_is_forgotten(scene, cell))
+    if cell.action == MESSAGES:
+        wrong += check_messages(home, cell.plight, victim, before)
     wrong += check_ends(home)
     moved = plight is not None and plight.meanwhile == "dearer"
     wrong += check_price(home, moved=moved) + check_nothing_is_doubled(home, max(scene.buys, 1))

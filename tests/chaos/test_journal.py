@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
@@ -12,16 +11,11 @@ from pathlib import Path
 import pytest
 
 from gpucloud.journal.store import Journal
-from tests.chaos.crowd import SHARED, now
+from tests.chaos.crowd import END_S, OPERATIONS, PROCESSES, Crowd, now
 from tests.chaos.lab import Home, Lab, a_lab
 from tests.chaos.scenes import LAUNCH, REGION
 from tests.chaos.truth import ours
-from tests.forked import Forked, ForkServer
-
-MEMBER = "tests.chaos.crowd:main"
-CROWD = int(os.environ.get("CROWD_PROCESSES", "30"))
-OPERATIONS = int(os.environ.get("CROWD_OPERATIONS", "30"))
-"""``make torture`` asks for a hundred of each."""
+from tests.forked import ForkServer
 
 
 @pytest.fixture(scope="module")
@@ -37,29 +31,16 @@ def lab(forking: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield made
 
 
+@pytest.mark.timeout(END_S + 60)
 def test_a_crowd_of_processes_shares_one_journal(forking: ForkServer, tmp_path: Path) -> None:
-    """Nobody hears of a locked database, no box is lost, one at a time has the name that all want."""
+    """Nobody hears of a locked database, nothing is lost or doubled, replaying it gives the same tables."""
     seed = f"{random.randrange(1 << 32):08x}"  # noqa: S311
-
-    def start(number: int) -> Forked:
-        arguments = [str(tmp_path), str(number), str(OPERATIONS), seed]
-        return forking.start(
-            arguments,
-            environment={"HOME": str(tmp_path)},
-            folder=str(tmp_path),
-            main="tests.chaos.crowd:main",
-        )
-
-    crowd = [start(number) for number in range(CROWD)]
-    for process in crowd:
-        out, err = process.communicate(timeout=280)
-        assert (process.wait() in {0, -9}, out, err) == (True, "", ""), seed
+    crowd = Crowd(forking, tmp_path, {})
+    said = crowd.run(seed=seed, processes=PROCESSES, operations=OPERATIONS, killed=0.01, stopped=0)
+    wrong = crowd.wrong(Journal.open(tmp_path / "journal.db", now))
+    assert (said, wrong) == ([], []), seed
     connection = sqlite3.connect(tmp_path / "journal.db")
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    living = "SELECT count(*) FROM boxes WHERE name = ? AND state NOT IN ('deleted', 'failed')"
-    assert connection.execute(living, (SHARED,)).fetchone()[0] <= 1
-    planned = connection.execute("SELECT count(*) FROM events WHERE type = 'planned'").fetchone()
-    assert connection.execute("SELECT count(*) FROM boxes").fetchone() == planned
     connection.close()
 
 
@@ -137,27 +118,3 @@ def test_a_journal_of_yesterday_finds_what_was_launched_since_and_forgets_what_i
     assert ended.code == 0, ended.err
     assert ours(home) == []
     home.close()
-
-
-def test_replaying_what_a_crowd_wrote_gives_the_same_tables(forking: ForkServer, tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path)}
-    crowd = [
-        forking.start(
-            [str(tmp_path), str(number), "20", "replay"],
-            environment=environment,
-            folder=str(tmp_path),
-            main=MEMBER,
-        )
-        for number in range(8)
-    ]
-    for process in crowd:
-        process.communicate(timeout=120)
-    journal = Journal.open(tmp_path / "journal.db", now)
-    before = (journal.boxes(owner="u", over=True), journal.intents(), journal.resources(present=False))
-    assert len(before[0]) > 8
-    journal.rebuild()
-    assert (
-        journal.boxes(owner="u", over=True),
-        journal.intents(),
-        journal.resources(present=False),
-    ) == before

@@ -375,6 +375,14 @@ def with_lease(seconds: list[float]) -> None:
     _have("LEASE_TIMEOUT", timedelta(seconds=timeout_s))
 
 
+def with_waits(seconds: list[float]) -> None:
+    """Waits so long for an answer of its journal's server, and tries again for so long."""
+    answer_s, patience_s = seconds
+    _have("ANSWER_S", answer_s)
+    _have("PATIENCE_S", patience_s)
+    _have("CONNECT_S", 2)
+
+
 def with_job(state: str) -> None:
     """Finds the commands of runs ``running`` instead of ended."""
     found = [JobState(id=RUN, running=state == "running", exit_code=None)]

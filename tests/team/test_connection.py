@@ -76,9 +76,15 @@ def test_an_event_is_one_round_trip_and_so_is_a_list_of_a_thousand_boxes(wire: W
     assert wire.exchanges == before + 3
 
 
-@pytest.mark.parametrize("fate", ["cut", "deaf"])
+@pytest.mark.parametrize("fate", ["cut", "deaf", "restarted"])
 def test_whichever_message_is_lost_the_journal_tells_the_same(fate: str, wire: Wire, url: str) -> None:
-    """``cut``: the request is lost; ``deaf``: its answer, so that nobody knows what was committed."""
+    """``cut``: the request is lost; ``deaf``: its answer, so that nobody knows what was committed.
+
+    ``restarted``: the server ends the connection, as it does before it restarts.
+    """
+    hang_up = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'gpucloud'"
+    )
     plain = Journal.connect(url, clock, kind="real")
     story(plain)
     expected = told(plain)
@@ -90,6 +96,8 @@ def test_whichever_message_is_lost_the_journal_tells_the_same(fate: str, wire: W
         begun = wire.exchanges
 
         def strike(number: int, at: int = begun + 3 + n) -> str | None:
+            if number == at and fate == "restarted":
+                psql(url, hang_up)
             return fate if number == at else None
 
         wire.on_exchange = strike

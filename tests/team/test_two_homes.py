@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,8 +16,18 @@ from gpucloud.sandbox.client import Endpoint
 from tests.forked import ForkServer
 from tests.journals import psql, url_of
 from tests.shell import Result, Shell
+from tests.waiting import until
 
-Person = Callable[..., Result]
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody with a home of their own, and with what both share."""
+
+    shell: Shell
+    shared: Mapping[str, str]
+
+    def __call__(self, *line: str, **variables: str) -> Result:
+        return self.shell(*line, **{**self.shared, **variables})
 
 
 @pytest.fixture
@@ -35,7 +47,7 @@ def people(endpoint: Endpoint, tmp_path: Path, forks: ForkServer, journal: str) 
             home.mkdir()
             shell = Shell(home, Path(stack.enter_context(TemporaryDirectory(prefix="run-"))), endpoint, forks)
             shared = {"GPUCLOUD_JOURNAL": journal, "GPUCLOUD_SANDBOX_HOME": str(endpoint.folder)}
-            return lambda *line, **variables: shell(*line, **{**shared, **variables})
+            return Person(shell, shared)
 
         yield [person("anna"), person("ben")]
     endpoint.client.reset()
@@ -59,6 +71,25 @@ def test_smoke_one_launches_and_the_other_sees_and_ends_the_box(people: list[Per
     psql(journal, "UPDATE boxes SET state = 'ready'")
     damaged = anna("journal", "verify", "--json")
     assert (damaged.code, len(damaged.json["differences"])) == (1, 1)
+
+
+def test_who_slept_while_a_colleague_ended_the_box_is_refused_at_the_next_write(
+    people: list[Person], endpoint: Endpoint
+) -> None:
+    """A laptop that is closed in a launch, just after its machine was made."""
+    anna, ben = people
+    endpoint.client.fault(
+        effect="kill", stage="answered", signal="SIGSTOP", cloud="aws", action="RunInstances"
+    )
+    process = anna.shell.start(*LAUNCH, "x", **anna.shared)
+    until(lambda: not endpoint.client.fault(), "the machine")
+    ended = ben("down", "x", "--yes")
+    assert ended.code == 0, ended.err
+    process.send_signal(signal.SIGCONT)
+    late = anna.shell.finish(process)
+    assert (late.code, late.error["class"]) == (1, "taken_over"), late.err
+    assert endpoint.client.status()["billing"] == []
+    assert ben("journal", "verify").code == 0
 
 
 def test_boxes_of_a_file_go_on_in_the_teams_journal(
@@ -113,6 +144,8 @@ def test_who_may_not_end_a_box_in_the_journal_deletes_nothing_in_the_cloud(
     """An operator and a viewer are refused; an administrator ends the box of somebody else."""
     anna, ben = people
     users = tmp_path / "users.yaml"
+    users.write_text("users: {}")  # roles are the server's: an earlier test may have given some
+    assert anna("journal", "users", "apply", str(users)).code == 0
     users.write_text("users: {alice: operator, bob: operator, vera: viewer, adam: admin}")
     applied = anna("journal", "users", "apply", str(users), "--json")
     assert (applied.code, "grant viewer: vera" in applied.json["changes"]) == (0, True), applied.err

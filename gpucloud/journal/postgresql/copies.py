@@ -67,7 +67,7 @@ class Copies:
 
     def positions(self) -> dict[str, tuple[int, int]]:
         """The epoch and number under which each copy was taken."""
-        return {id_: _position(rows) for id_, rows in self.before.items()}
+        return {id_: position_of(rows) for id_, rows in self.before.items()}
 
     def events(self) -> list[dict[str, Any]]:
         """The events that were appended, in their order."""
@@ -118,7 +118,8 @@ class Copies:
         self._connection.close()
 
 
-def _position(rows: Rows) -> tuple[int, int]:
+def position_of(rows: Rows) -> tuple[int, int]:
+    """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
     held = [row for table in NUMBERED for row in rows[table]]
     return (held[0]["epoch"], held[0]["number"]) if held else (0, 0)
 

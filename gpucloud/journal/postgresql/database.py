@@ -21,6 +21,7 @@ from gpucloud.journal.errors import (
     ForbiddenError,
     JournalError,
     NameTakenError,
+    OlderError,
     PendingError,
     RunLivesError,
     UnreachableError,
@@ -28,20 +29,21 @@ from gpucloud.journal.errors import (
 )
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, Made, Resolved
 from gpucloud.journal.postgresql.address import Address
-from gpucloud.journal.postgresql.copies import Copies, Rows
+from gpucloud.journal.postgresql.copies import Copies, Rows, position_of
 from gpucloud.journal.postgresql.schema import LOCK, OWNED, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Change, Writer
-from gpucloud.journal.records import Intent, PublishedKey
-from gpucloud.journal.sqlite.reading import Reader, Row
+from gpucloud.journal.records import Box, Intent, PublishedKey, Run
+from gpucloud.journal.sqlite.reading import POSITION, Query, Reader, Row
 
 T = TypeVar("T")
 TRIES_S = 30.0
 """How long a change is made again because others were faster."""
 MOST_KEPT = 1000
 """The copies of how many boxes and runs are kept for the next change."""
-_PAUSE_S = 0.05
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+"""Of a change that others were faster than: at first up to so long, then each time up to twice as long."""
 _ABOUT = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about")
 # The column ``at`` is missing in a journal of an older version, which is still to be told from others.
 _IDENTITIES = (
@@ -80,6 +82,8 @@ class Database:
         self._spool = spool
         self._lock = threading.RLock()
         self._kept: dict[str, Rows] = {}
+        self._known: dict[str, Rows] = {}
+        """What the server had of boxes and runs when it took this process's last change of them."""
         self.identity = ""
         """The owner id of this process's login: the login itself, unless it was given another one."""
         self._logins: Mapping[str, str] = {}
@@ -124,7 +128,7 @@ class Database:
             JournalError: the server cannot be reached, or refuses.
         """
         with self._explained():
-            yield _Reader(self._server, self._kept)
+            yield _Reader(self._server, self._known, self._refuse_older)
 
     def change(self, body: Callable[[Writer], T]) -> T:
         """Makes a change on copies, and sends it; it is made again where somebody else was faster.
@@ -135,11 +139,11 @@ class Database:
         Raises:
             JournalError: the server cannot be reached, or refuses; or others are always faster.
         """
-        until = time.monotonic() + TRIES_S
+        until, pause_s = time.monotonic() + TRIES_S, _PAUSE_S
         with self._lock, self._explained():
             self._tell_what_is_kept()
             while True:
-                with closing(Writer(self._server.ask, self._kept)) as writer:
+                with closing(Writer(self._server.ask, self._kept, self._refuse_older)) as writer:
                     try:
                         done = body(writer)
                         change = writer.change()
@@ -162,7 +166,8 @@ class Database:
                         hint="try again",
                     )
                 if writer.is_sure:
-                    time.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311  # nosec B311
+                    time.sleep(random.uniform(0, pause_s))  # noqa: S311  # nosec B311
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def check(self) -> None:
         """Nobody puts another journal in the place of this one while it is used."""
@@ -270,9 +275,19 @@ class Database:
         return row["outcome"] in _WRITTEN
 
     def _keep(self, after: Mapping[str, Rows]) -> None:
-        if len(self._kept) + len(after) > MOST_KEPT:
-            self._kept.clear()
-        self._kept.update(after)
+        for kept in (self._kept, self._known):
+            if len(kept) + len(after) > MOST_KEPT:
+                kept.clear()
+            kept.update(after)
+
+    def _refuse_older(self, id: str, position: tuple[int, int]) -> None:  # noqa: A002
+        """Refuses what the server has of a box or run that this process has written to.
+
+        Raises:
+            OlderError: it is older.
+        """
+        if id in self._known and position < position_of(self._known[id]):
+            raise OlderError(id, self._server.address)
 
     @contextmanager
     def _explained(self) -> Generator[None]:
@@ -295,27 +310,56 @@ class Database:
 
 
 class _Reader(Reader):
-    """Reads what is committed; ``kept`` are the copies of what this process wrote."""
+    """Reads what is committed; ``known`` are the copies of what this process wrote."""
 
     owned = OWNED
 
-    def __init__(self, server: Server, kept: Mapping[str, Rows]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        known: Mapping[str, Rows],
+        refuse_older: Callable[[str, tuple[int, int]], None],
+    ) -> None:
         super().__init__(server.ask)
-        self._server, self._kept = server, kept
+        self._server, self._known, self._refuse_older = server, known, refuse_older
+
+    def box(self, id: str) -> Box:  # noqa: A002
+        """The box with this id. Raises ``KeyError``."""
+        return self._of(id).box(id)
+
+    def run(self, id: str) -> Run:  # noqa: A002
+        """The run with this internal id. Raises ``KeyError``."""
+        return self._of(id).run(id)
+
+    def position(self, box: str) -> tuple[int, int]:
+        """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
+        return self._of(box).position(box)
 
     def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
-        """Create intents, oldest first; of a box of this process also while no server can be reached.
+        """Create intents, oldest first; of a box of this process also while no server knows them.
 
         They tell where the machines are that must be ended then.
         """
+        if box is None:
+            return super().intents(None, unresolved=unresolved)
         try:
-            return super().intents(box, unresolved=unresolved)
+            return self._of(box).intents(box, unresolved=unresolved)
         except JournalError:
-            if box is None or box not in self._kept:
+            if box not in self._known:
                 raise
             with closing(Copies()) as copies:
-                copies.put(box, self._kept[box])
+                copies.put(box, self._known[box])
                 return copies.writer.intents(box, unresolved=unresolved)
+
+    def _of(self, id: str) -> Reader:  # noqa: A002
+        """Reads what the server has of one box or run, in the same round trip whether that is older."""
+
+        def ask(queries: Sequence[Query]) -> Sequence[Sequence[Row]]:
+            [found, *answers] = self._server.ask([(POSITION, {"id": id}), *queries])
+            self._refuse_older(id, (found[0]["epoch"], found[0]["number"]) if found else (0, 0))
+            return answers
+
+        return Reader(ask)
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""

@@ -97,7 +97,7 @@ class Server:
                 try:
                     return self._exchange(self._connected(), queries, mode)
                 except OperationalError as error:
-                    if self._open and not self._open[0].closed:
+                    if self._open and not self._open[0].closed and not _is_lost(error):
                         raise  # the server said no
                     self.close()
                     if time.monotonic() >= until:
@@ -198,6 +198,14 @@ class Server:
             raise
         self._clock, self._worked = (told[0]["now"], time.clock_gettime(_BOOT_CLOCK)), True
         return answers
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    """Whether an error is of the connection, also where its end was not seen yet.
+
+    The server says nothing then, or that it or its pooler ends it (classes 57P, 08).
+    """
+    return error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
 
 
 def _close_all(connections: list[_Connection]) -> None:

@@ -11,7 +11,15 @@ from typing import Any
 from gpucloud.journal.events import OF_SETTINGS, FirstOfBox, RunBegun
 from gpucloud.journal.facts import plain
 from gpucloud.journal.lifecycle import Lease
-from gpucloud.journal.postgresql.copies import EVENT, Copies, Rows, nothing_of, queries_for, rows_by_id
+from gpucloud.journal.postgresql.copies import (
+    EVENT,
+    Copies,
+    Rows,
+    nothing_of,
+    position_of,
+    queries_for,
+    rows_by_id,
+)
 from gpucloud.journal.postgresql.schema import HELD, NUMBERED, OWNED
 from gpucloud.journal.postgresql.server import READ, WRITE
 from gpucloud.journal.records import Appended, Box, NewEvent, Run
@@ -47,14 +55,18 @@ class Writer(Reader):
     Args:
         ask: asks the server.
         kept: copies from earlier changes; they may be out of date.
+        refuse_older: is told the position of each box or run that the server has.
     """
 
     owned = OWNED
 
-    def __init__(self, ask: Asker, kept: Mapping[str, Rows]) -> None:
+    def __init__(
+        self, ask: Asker, kept: Mapping[str, Rows], refuse_older: Callable[[str, tuple[int, int]], None]
+    ) -> None:
         super().__init__(self._read)
         self._server = ask
         self._kept: Mapping[str, Rows] = kept
+        self._refuse_older = refuse_older
         self._copies = Copies()
         self._owners: dict[str, int | None] = {}
         self._begins: set[str] = set()
@@ -72,6 +84,7 @@ class Writer(Reader):
         missing -= self._kept.keys()
         if missing:
             for id_, rows in rows_by_id(missing, self._server(queries_for(missing), READ)).items():
+                self._refuse_older(id_, position_of(rows))
                 self._copies.put(id_, rows)
 
     def box(self, id: str) -> Box:  # noqa: A002

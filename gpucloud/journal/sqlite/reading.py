@@ -39,7 +39,8 @@ WHERE {owned} AND json_extract(boxes.facts, '$.offer.purchase') = 'spot'
     AND json_extract(boxes.facts, '$.place') IS NOT NULL
 ORDER BY usage.n, usage.box
 """
-_POSITIONS = tuple(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in NUMBERED)  # noqa: S608  # nosec B608
+POSITION = " UNION ALL ".join(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in NUMBERED)  # noqa: S608  # nosec B608
+"""Asks for the epoch of a box or run and the number of its last event."""
 _USAGE = """
 SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine
 ON machine.box = usage.box AND machine.n = (
@@ -122,7 +123,7 @@ class Reader:
 
     def position(self, box: str) -> tuple[int, int]:
         """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
-        rows = self._rows(" UNION ALL ".join(_POSITIONS), {"id": box})
+        rows = self._rows(POSITION, {"id": box})
         return (rows[0]["epoch"], rows[0]["number"]) if rows else (0, 0)
 
     # --- runs

@@ -1,0 +1,52 @@
+"""A sample of what ``make chaos CHAOS_ARGS="--journal postgresql"`` plays whole: a message of a command."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.lab import CLOUDS, Lab, a_lab
+from tests.chaos.messages import MESSAGES, SCENES_OF_TEAMS
+from tests.chaos.patience import ROWS
+from tests.chaos.schedules import cells_of, play
+from tests.chaos.teams import a_team
+from tests.forked import ForkServer
+from tests.journals import Postgres
+
+SAMPLE = ("launch", "down", "extend", "stop", "sweep", "volume-create", "list", "budget-set", "journal-copy")
+OVER_SSH = frozenset({"ssh", "exec", "hosts", "share", "forward", "sync", "logs"})
+"""They go to a box after one look at the journal; those of the lab have no inside. ``share`` is in
+``test_two_homes.py``."""
+WITHOUT = frozenset(
+    {
+        *("offers", "cost", "plan", "images", "equivalents", "prices", "commitments", "check", "notify"),
+        "audit",
+        *("slurm", "ray", "k8s", "sandbox", "schema", "completion", "version"),
+    }
+)
+"""They say nothing to the journal, or, as the engines' services do, what ``engine-up`` says."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, team_server: Postgres) -> Iterator[Lab]:
+    victims = ForkServer("tests.chaos.victims")
+    with a_team(team_server.url) as team, a_lab(tmp_path_factory.mktemp("lab"), victims, team) as made:
+        yield made
+    victims.close()
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_whatever_befalls_a_message_nothing_is_lost_or_doubled(lab: Lab, name: str) -> None:
+    seed = f"{random.randrange(1 << 32):08x}"  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311
+    cells = cells_of(lab, SCENES_OF_TEAMS[name], chance.choice(CLOUDS))
+    cell = chance.choice([each for each in cells if each.action == MESSAGES])
+    outcome = play(lab, cell, f"{seed} {cell}")
+    assert not outcome.wrong, f"--replay '{cell}' --seed '{seed}'\n{outcome.told}"
+
+
+def test_no_command_that_uses_the_journal_is_forgotten() -> None:
+    played = {scene.line(CLOUDS[0])[0] for scene in SCENES_OF_TEAMS.values()}
+    assert ROWS.keys() - played == OVER_SSH | WITHOUT

@@ -26,7 +26,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.send_response(204 if good else 403)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Prints notices alone."""
 
 

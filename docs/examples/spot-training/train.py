@@ -8,9 +8,10 @@ from pathlib import Path
 
 STEP_S = 0.1
 folder = Path(os.environ["GPUCLOUD_CHECKPOINT_DIR"])
+steps = int(sys.argv[1])
 begun_at = max((int(file.suffix[1:]) for file in folder.glob("step.*")), default=0)
 
-for step in range(begun_at + 1, int(sys.argv[1]) + 1):
+for step in range(begun_at + 1, steps + 1):
     time.sleep(STEP_S)
     if step % 10 == 0:
         written = folder / "unfinished"
@@ -19,4 +20,4 @@ for step in range(begun_at + 1, int(sys.argv[1]) + 1):
         print("step", step, flush=True)
 
 restarts = int(os.environ["GPUCLOUD_RESTARTS"])
-Path("result.json").write_text(json.dumps({"steps": step, "restarts": restarts, "begun_at": begun_at}))
+Path("result.json").write_text(json.dumps({"steps": steps, "restarts": restarts, "begun_at": begun_at}))

@@ -108,7 +108,7 @@ def test_a_training_goes_on_from_the_checkpoint_of_the_box_that_was_taken_back(c
     result = json.loads((folder / "result.json").read_text())
     assert (result["steps"], result["restarts"]) == (200, 1)
     assert result["begun_at"] >= 20
-    assert cli.billed() == []
+    assert cli.sandbox.status()["billing"] == []
 
 
 def test_a_sweep_ends_what_is_billed_after_a_boxs_time_and_is_silent_afterwards(own_clouds: Shell) -> None:

@@ -48,7 +48,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs recording lock clean
 
 .DELETE_ON_ERROR:
 
@@ -119,6 +119,9 @@ bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--shor
 
 docs: setup  ## write the generated parts of docs/
 	$(BIN)/python -m docs.generate
+
+recording: setup  ## docs/recording.cast and .svg: the main job in a terminal, recorded from a run in the sandbox
+	$(BIN)/python -m docs.recording
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt

@@ -67,7 +67,7 @@ _SELECT = """#!{bash}
 # Some of what this program does is played.
 case "$*" in {pattern}) exec "{ask}/${{0##*/}}" "$@" ;; esac
 name=${{0##*/}}
-real=$(PATH=${{PATH#{shims}:}} && type -P "$name") || {{ echo "$name: command not found" >&2; exit 127; }}
+real=$(PATH=${{PATH//"{shims}:"/}} && type -P "$name") || {{ echo "$name: command not found" >&2; exit 127; }}
 exec "$real" "$@"
 """
 

@@ -17,20 +17,27 @@ import yaml
 
 from tests.ci.machine import Machine, Repository
 
+Contexts = Mapping[str, Mapping[str, Any]]
+
 SHELLS = {
     None: ("bash", "-e"),
     "bash": ("bash", "--noprofile", "--norc", "-eo", "pipefail"),
 }
 """The command line of each ``shell``, before the file; a step of an action must name one."""
-EVENT = {
-    "github": {"repository_id": "7", "run_id": "100", "run_attempt": "1", "job": "gpu-tests"},
+EVENT: Contexts = {
+    "github": {
+        "repository_id": "7",
+        "run_id": "100",
+        "run_attempt": "1",
+        "job": "gpu-tests",
+        "token": "of the job",
+        "event": {"number": 5},
+    },
     "strategy": {"job-index": "0"},
 }
 STEP_KEYS = {"name", "id", "if", "env"}
 CHECKOUT = re.compile(r"actions/checkout@[0-9a-f]{40}")
 FILES = ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_ENV", "GITHUB_PATH")
-
-Contexts = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(slots=True)

@@ -256,7 +256,7 @@ def test_a_part_that_nothing_matches_is_named(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation_has_an_answer(run: Run) -> None:
-    told = answer(run, "--project", str(ROOT / "docs/examples/project.yaml"), "--explain")
+    told = answer(run, "--project", str(ROOT / "docs/examples/project-cost/project.yaml"), "--explain")
     assert told["period"] == "month"
     assert [each["name"] for each in told["cheapest"]["parts"]] == ["preprocess", "train", "infer"]
     assert {each["of"] for each in told["figures"]} == {"preprocess", "train", "infer", "transfers"}

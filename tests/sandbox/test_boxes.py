@@ -65,6 +65,11 @@ def test_a_box_runs_commands_with_exactly_the_arguments_and_gives_their_exit_cod
     assert run(target, ["cat"], stdin=b"\0\xff" * 50_000).out == b"\0\xff" * 50_000
 
 
+def test_a_program_that_is_played_in_part_is_found_behind_another_folder_of_the_path(target: Target) -> None:
+    script = 'PATH="$HOME/.local/bin:$PATH" exec timeout 20 python3 -c "print(1 + 1)"'
+    assert run(target, ["sh", "-c", script])[:2] == (0, b"2\n")
+
+
 def test_a_command_killed_by_a_signal_is_told_as_one(target: Target) -> None:
     assert run(target, ["sh", "-c", "kill -TERM $$"]).code in {143, 255}
     assert run(target, ["true"]).code == 0

@@ -4,5 +4,5 @@
 set -eu
 prepare=$(sbatch --parsable --partition="$1" --array=1-4%2 --time=10 --wrap='echo part $SLURM_ARRAY_TASK_ID')
 train=$(sbatch --parsable --partition="$1" --nodes=2 --time=10 --dependency="afterok:$prepare" \
-  --wrap='srun echo rank $SLURM_PROCID')
+  --wrap='srun sh -c "echo rank \$SLURM_PROCID"')
 sbatch --parsable --partition="$1" --time=10 --dependency="afterany:$train" --wrap='echo report'

@@ -9,6 +9,7 @@ import pytest
 
 from tests.chaos.truth import most_at_once
 from tests.engines.ray.heads import INSTALL, cluster
+from tests.examples.play import example
 from tests.pages import ROOT
 from tests.shell import Shell, cli, endpoint, own_clouds
 from tests.waiting import until
@@ -96,7 +97,7 @@ def test_a_class_whose_launch_failed_is_not_asked_for_again_however_often_ray_as
 
 def test_a_request_that_waits_for_ray_serve_gets_a_box(cli: Shell) -> None:
     with cluster(cli).running() as head:
-        assert json.loads(head.serve(ROOT / "docs" / "examples" / "ray_serve.py")) == {"bytes": 5}
+        assert json.loads(head.serve(example("ray") / "model.py")) == {"bytes": 5}
         assert [box["name"] for box in cli.boxes()] == ["lab-t4-1"]
 
 

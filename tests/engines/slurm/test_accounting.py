@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.slurm.lab import CLUSTER, Lab, laboratory, lines
 from tests.engines.slurm.programs import FOLDER, plugins, unpack
-from tests.pages import ROOT
+from tests.examples.play import example
 from tests.waiting import until
 
 MORE = """\
@@ -85,7 +85,7 @@ def _account(lab: Lab, port: int, database_port: int) -> None:
     lab.start("slurmdbd", "-D")
     until(lambda: lab.answers("sacctmgr", "-n", "show", "qos"), "slurmdbd")
     lab.run("sacctmgr", "-i", "add", "cluster", "lab")
-    lab.run(str(ROOT / "docs/examples/slurm/preemption.sh"), user)
+    lab.run(str(example("slurm") / "preemption.sh"), user)
 
 
 def test_a_job_of_a_higher_qos_requeues_another_which_runs_again_after_it(lab: Lab) -> None:

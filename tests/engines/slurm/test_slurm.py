@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.engines.slurm.lab import Lab, laboratory, lines
+from tests.examples.play import example
 from tests.waiting import until
 
 
@@ -44,6 +45,18 @@ def test_a_graph_of_jobs_runs_in_its_order_on_nodes_that_stay_up_between_them(la
     assert lab.output(last) == "last\n"
     births = [entry for entry in lab.shell.sandbox.ledger() if entry["kind"] == "instance"]
     assert len({entry["id"] for entry in births}) <= 4  # two of the job before, two of this one
+    lab.settle()
+
+
+def test_the_graph_of_jobs_of_the_examples_ends_with_its_report(lab: Lab) -> None:
+    output = {"SBATCH_OUTPUT": f"{lab.folder}/out.%j"}
+    report = lab.run(str(example("slurm") / "graph.sh"), "t4", **output).strip()
+    until(lambda: lab.state(report) == "CD", "the report")
+    assert lab.output(report) == "report\n"
+    assert lines(lab.output(""), r"^(part|rank) \d$") == [f"part {n}" for n in range(1, 5)] + [
+        "rank 0",
+        "rank 1",
+    ]
     lab.settle()
 
 

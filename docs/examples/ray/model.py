@@ -1,4 +1,4 @@
-"""A model behind HTTP whose replicas follow the requests that wait: `serve run ray_serve:app` on the head.
+"""A model behind HTTP whose replicas follow the requests that wait: `serve run model:app` on the head.
 
 Without requests there is no replica, so no node; each replica has a GPU of its own.
 """

@@ -142,7 +142,7 @@ def _main() -> None:
         text = page.read_text(encoding="utf-8")
         with TemporaryDirectory(prefix="home-") as home, TemporaryDirectory(prefix="run-") as runtime:
             ran = run(text, Path(home), environment(Path(runtime)))
-        page.write_text(filled(text, ran), encoding="utf-8")
+        page.write_text(filled(text, ran).replace(home, "/home/you"), encoding="utf-8")
 
 
 if __name__ == "__main__":

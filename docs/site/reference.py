@@ -17,6 +17,7 @@ from gpucloud.cli.documents import DOCUMENTS
 from gpucloud.cli.json_schema import schema_of
 from gpucloud.cli.output import schema_name
 from gpucloud.journal import events
+from gpucloud.journal.facts import NO_FACTS
 from gpucloud.monitor.families import OF_GUARD, OF_JOURNAL, Family
 from gpucloud.spec.flags import PANELS, Flag
 from gpucloud.spec.model import FIELDS, json_schema
@@ -134,8 +135,8 @@ def _type(schema: Mapping[str, Any]) -> str:  # noqa: PLR0911  (one per kind of 
             return " or ".join(dict.fromkeys(_type(form) for form in forms))
         case {"type": "array", "items": items}:
             return f"list of {_type(items)}"
-        case {"type": "object", "additionalProperties": {**values}}:
-            return f"object of {_type(values)}"
+        case {"type": "object", "additionalProperties": each} if each is not False:
+            return f"object of {_type(each)}"
         case {"type": [*kinds]}:
             return " or ".join(map(str, kinds))
         case {"type": kind}:
@@ -193,7 +194,7 @@ def _event_types() -> Iterator[type[events.Event]]:
 def _default(field: Any) -> str:
     if field.default is MISSING:
         return ""
-    return "empty" if field.default in (events.NO_FACTS, ()) else f"`{field.default}`"
+    return "empty" if field.default in (NO_FACTS, ()) else f"`{field.default}`"
 
 
 def metrics() -> str:

@@ -49,7 +49,7 @@ html_theme = "furo"
 html_title = "gpucloud"
 html_copy_source = False
 html_show_copyright = False
-html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
+html_theme_options: dict[str, object] = {"source_edit_link": "", "top_of_page_buttons": ()}
 
 man_pages = [(f"docs/reference/commands/{page}", name, text, author, 1) for page, name, text in commands()]
 man_show_urls = False
@@ -68,8 +68,8 @@ def _begin(_app: Any) -> None:
 def _leave_folders(app: Any, page: Any) -> None:
     """Links to folders, which a site cannot show, become their texts."""
     here = (ROOT / app.env.docname).parent
-    for link in [*page.findall(lambda node: node.tagname == "pending_xref")]:
-        if (here / str(link.get("reftarget"))).is_dir():
+    for link in [*page.findall()]:
+        if link.tagname == "pending_xref" and (here / str(link.get("reftarget"))).is_dir():
             link.replace_self(link.children)
 
 

@@ -21,7 +21,7 @@ RAY_HEAD := $(RAY)/python.stamp
 # Sphinx, with gpucloud, whose commands and docstrings it reads.
 DOCS := .venv-docs
 DOCS_TOOLS := $(DOCS)/python.stamp
-SPHINX := $(DOCS)/bin/sphinx-build -c docs -n -W --keep-going -q
+SPHINX := $(DOCS)/bin/sphinx-build -c docs -E -n -W --keep-going -q
 
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11

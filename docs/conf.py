@@ -65,12 +65,14 @@ def _begin(_app: Any) -> None:
     write(ROOT / "docs")
 
 
-def _leave_folders(app: Any, page: Any) -> None:
-    """Links to folders, which a site cannot show, become their texts."""
+def _mend(app: Any, page: Any) -> None:
+    """Links to folders, which a site cannot show, become their texts; amounts in sessions are no prompts."""
     here = (ROOT / app.env.docname).parent
-    for link in [*page.findall()]:
-        if link.tagname == "pending_xref" and (here / str(link.get("reftarget"))).is_dir():
-            link.replace_self(link.children)
+    for node in [*page.findall()]:
+        if node.tagname == "pending_xref" and (here / str(node.get("reftarget"))).is_dir():
+            node.replace_self(node.children)
+        elif node.tagname == "literal_block" and node.get("language") == "console":
+            node["language"] = "text"
 
 
 def _finish(app: Any, error: Exception | None) -> None:
@@ -86,6 +88,6 @@ def _finish(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Connects this to Sphinx."""
     app.connect("builder-inited", _begin)
-    app.connect("doctree-read", _leave_folders)
+    app.connect("doctree-read", _mend)
     app.connect("build-finished", _finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from tests.pages import shape
 from tests.shell import PROGRAMS
 
-TIMEOUT_S = 280
+TIMEOUT_S = 840
 MARK = "\x1e"
 """Stands in the output between commands."""
 

@@ -44,6 +44,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv("PGDATABASE", url.path.removeprefix("/"))
 
 
+@pytest.mark.timeout(900)  # twenty commands in a row, each a process of its own
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_each_command_of_a_tutorial_prints_what_the_page_shows(page: Path, home: Path) -> None:

@@ -18,6 +18,11 @@ FOREIGN_CLIENTS := $(FOREIGN)/python.stamp
 RAY := .venv-ray
 RAY_HEAD := $(RAY)/python.stamp
 
+# Sphinx, with gpucloud, whose commands and docstrings it reads.
+DOCS := .venv-docs
+DOCS_TOOLS := $(DOCS)/python.stamp
+SPHINX := $(DOCS)/bin/sphinx-build -c docs -E -n -W --keep-going -q
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -48,12 +53,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs recording lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs docs-messages recording lock clean
 
 .DELETE_ON_ERROR:
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
 setup: $(PROJECT)  ## make .venv with everything that is needed, once
 
@@ -117,8 +122,14 @@ demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox,
 bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--short takes minutes
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
-docs: setup  ## write the generated parts of docs/
+docs: setup $(DOCS_TOOLS)  ## write the generated parts of docs/, then the site (build/site) and the man pages (build/man)
 	$(BIN)/python -m docs.generate
+	$(SPHINX) -b html . build/site
+	$(SPHINX) -b man . build/man
+
+docs-messages: setup $(DOCS_TOOLS)  ## the texts of the site for translators: docs/locale/zh_CN
+	$(SPHINX) -b gettext . build/messages
+	$(DOCS)/bin/sphinx-intl update --pot-dir build/messages --locale-dir docs/locale --language zh_CN
 
 recording: setup  ## docs/recording.cast and .svg: the main job in a terminal, recorded from a run in the sandbox
 	$(BIN)/python -m docs.recording
@@ -129,12 +140,13 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
+	$(COMPILE) pyproject.toml --group docs --group build -o requirements/docs.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) .venv-engines tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) $(DOCS) .venv-engines docs/pictures tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -177,6 +189,12 @@ $(RAY_HEAD): requirements/ray.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --require-hashes -r requirements/ray.txt
 	$(RAY)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS_TOOLS): requirements/docs.txt | $(PROJECT)
+	$(BIN)/python -m venv --clear $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	$(DOCS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(NODE_CLIENTS): tests/fidelity/package-lock.json $(PYTHON_CLIENTS)

@@ -1,0 +1,93 @@
+"""Sphinx builds the site and the man pages from the pages of this repository: ``make docs``.
+
+The source folder is the repository, so that a link means the same here and where the files are read. What
+follows from the code is written first (:mod:`docs.site.pages`), and is not committed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gpucloud
+from docs.site.commands import man_pages as commands
+from docs.site.pages import EXTRA, SCHEMAS, write
+
+ROOT = Path(__file__).parents[1]
+
+project = "gpucloud"
+author = "The gpucloud authors"
+copyright = author  # noqa: A001  (Sphinx's name)
+release = version = gpucloud.__version__
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**.md",
+    "providers/*/README.md",
+    "README.md",
+    "README.zh-CN.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]
+exclude_patterns = [".*", "build", "dist", "gpucloud", "node_modules", "templates", "tests", "typings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+nitpicky = True
+# Types in signatures: most are no part of the public library, and have no page. Links of pages are MyST's.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 4
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+
+smartquotes = False
+
+html_theme = "furo"
+html_title = "gpucloud"
+html_copy_source = False
+html_show_copyright = False
+html_theme_options: dict[str, object] = {"source_edit_link": "", "top_of_page_buttons": ()}
+
+man_pages = [(f"docs/reference/commands/{page}", name, text, author, 1) for page, name, text in commands()]
+man_show_urls = False
+
+language = "en"
+locale_dirs = ["docs/locale"]
+gettext_compact = False  # a catalogue for each page
+gettext_uuid = False
+gettext_location = False
+
+
+def _begin(_app: Any) -> None:
+    write(ROOT / "docs")
+
+
+def _mend(app: Any, page: Any) -> None:
+    """Links to folders, which a site cannot show, become their texts; amounts in sessions are no prompts."""
+    here = (ROOT / app.env.docname).parent
+    for node in [*page.findall()]:
+        if node.tagname == "pending_xref" and (here / str(node.get("reftarget"))).is_dir():
+            node.replace_self(node.children)
+        elif node.tagname == "literal_block" and node.get("language") == "console":
+            node["language"] = "text"
+
+
+def _finish(app: Any, error: Exception | None) -> None:
+    """Adds the files with addresses that stay: the JSON Schemas, ``llms.txt``, the first page."""
+    if error or app.builder.name != "html":
+        return
+    out = Path(app.outdir)
+    for name, text in EXTRA.items():
+        (out / name).write_text(text(), encoding="utf-8")
+    shutil.copytree(SCHEMAS, out / "schemas", dirs_exist_ok=True)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Connects this to Sphinx."""
+    app.connect("builder-inited", _begin)
+    app.connect("doctree-read", _mend)
+    app.connect("build-finished", _finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

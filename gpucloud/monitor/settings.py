@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gpucloud.clouds.profile import is_loopback
 from gpucloud.config import CHANNELS, CHANNELS_VARIABLE
 from gpucloud.errors import UsageError
 from gpucloud.monitor.channels import (
@@ -17,7 +18,6 @@ from gpucloud.monitor.channels import (
     Slack,
     Way,
     Webhook,
-    is_here,
     refuse_apprise,
 )
 from gpucloud.monitor.notices import Occasion
@@ -97,7 +97,7 @@ def _way(kind: str, section: SpecFile, where: str, variables: Mapping[str, str])
                 raise UsageError(f"{where}: to: at least one address is needed", hint=HINT)
             return Mail(url=url, sender=sender, recipients=recipients)
         case _:
-            _refuse_url(url, where, ("https", "http") if is_here(url) else ("https",))
+            _refuse_url(url, where, ("https", "http") if is_loopback(url) else ("https",))
             http = Http(url=url, proxies=_proxies(variables))
             if kind == "slack":
                 return Slack(http=http)

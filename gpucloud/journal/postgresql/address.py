@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 from gpucloud.errors import UsageError
 
@@ -59,10 +59,10 @@ def read_address(url: str) -> Address:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        parts = urlsplit(url)
-        query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        place, _, parameters = url.partition("?")
+        query = dict(parse_qsl(parameters, strict_parsing=bool(parameters)))
         schema = query.pop("schema", DEFAULT_SCHEMA)
-        given = conninfo_to_dict(urlunsplit(parts._replace(query=urlencode(query))))
+        given = conninfo_to_dict(f"{place}?{urlencode(query)}")
         found = pq.Conninfo.get_defaults()
     except (ProgrammingError, ValueError):  # their words may repeat the password
         raise UsageError(

@@ -41,7 +41,7 @@ class YamlDocument:
             raise UsageError(f"{where}: not YAML: {problem}") from None
         except RecursionError:
             raise UsageError(f"{source}: nested too deeply") from None
-        except ValueError as error:  # what looks like a date or a number, and is none
+        except (LookupError, ValueError) as error:  # what looks like a date or a number, and is none
             raise UsageError(f"{source}: a value cannot be read: {error}") from None
 
     def error(self, path: Sequence[str | int], problem: str) -> UsageError:

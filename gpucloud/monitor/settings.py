@@ -65,7 +65,8 @@ def read_channels(config: Path, variables: Mapping[str, str]) -> tuple[Channel, 
 def _channels(data: bytes, source: str, variables: Mapping[str, str]) -> tuple[Channel, ...]:
     outline = parse_outline(data, source)
     outline.check({"channels": (outline.sections, "a mapping of channels, each with its keys")}, HINT)
-    return tuple(_channel(name, each, variables) for name, each in outline.sections["channels"].items())
+    sections = outline.sections.get("channels", {})
+    return tuple(_channel(name, each, variables) for name, each in sections.items())
 
 
 def _channel(name: str, section: SpecFile, variables: Mapping[str, str]) -> Channel:

@@ -9,8 +9,10 @@ of ``tests/fuzz/corpus/TARGET/``.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import logging
+import mmap
 import os
 import random
 import re
@@ -40,7 +42,6 @@ HANGS_AFTER_S = 30
 ENOUGH_MIB = 4096
 OWN_SHARE = 0.5
 """The share of our own changes; the others are libFuzzer's."""
-_DONE = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 _COVERED = re.compile(r"\bcov: (\d+)")
 
 
@@ -55,18 +56,29 @@ def inputs(target: str, most: int, seed: int) -> list[bytes]:
     return [*seeds, *(mutated(dice.choice(seeds), dice) for _ in range(most))]
 
 
+def watched(target: str, run: Callable[[bytes], None], counted: memoryview) -> Callable[[bytes], None]:
+    """A target that counts its inputs, and keeps the one that it fails at."""
+
+    def watch(data: bytes) -> None:
+        counted[0] += 1
+        try:
+            run(data)
+        except BaseException:
+            name = f"crash-{hashlib.sha256(data).hexdigest()[:12]}"
+            FOUND.joinpath(target, name).write_bytes(data)
+            traceback.print_exc()
+            raise
+
+    return watch
+
+
 def fuzz_blindly(target: str, run: Callable[[bytes], None], *, seconds: int, most: int) -> None:
-    """Changes the corpus at random. Prints what libFuzzer would; an input that fails is kept, and raised."""
+    """Changes the corpus at random."""
     end, number, seed = time.monotonic() + seconds, 0, time.time_ns()
     while time.monotonic() < end and number < most:
         for data in inputs(target, 100, seed + number):
             number += 1
-            try:
-                run(data)
-            except BaseException:
-                FOUND.joinpath(target, f"crash-{seed}-{number}").write_bytes(data)
-                raise
-    print(f"stat::number_of_executed_units: {number}", file=sys.stderr)
+            run(data)
 
 
 def fuzz_by_coverage(target: str, run: Callable[[bytes], None], *, seconds: int, most: int) -> None:
@@ -88,7 +100,6 @@ def fuzz_by_coverage(target: str, run: Callable[[bytes], None], *, seconds: int,
         "max_len": MOST_BYTES,
         "timeout": HANGS_AFTER_S,
         "rss_limit_mb": ENOUGH_MIB,
-        "print_final_stats": 1,
         "artifact_prefix": f"{FOUND / target}/",
     }
     words = [f"-{name}={value}" for name, value in options.items()]
@@ -113,6 +124,7 @@ def _fuzz(target: str, run: Callable[[bytes], None], *, seconds: int, most: int)
     place.mkdir(parents=True, exist_ok=True)
     said, scratch = place / "last.txt", place / "tmp"
     scratch.mkdir(exist_ok=True)
+    counted = memoryview(mmap.mmap(-1, 8)).cast("Q")  # shared with the child
     child = os.fork()
     if not child:
         with said.open("wb") as log:
@@ -120,20 +132,17 @@ def _fuzz(target: str, run: Callable[[bytes], None], *, seconds: int, most: int)
         tempfile.tempdir = str(scratch)
         fuzz = fuzz_by_coverage if HAS_ATHERIS else fuzz_blindly
         try:
-            fuzz(target, run, seconds=seconds, most=most)
-        except BaseException:
-            traceback.print_exc()
+            fuzz(target, watched(target, run, counted), seconds=seconds, most=most)
+        except BaseException:  # atheris ends by SystemExit; what failed is told
             os._exit(1)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     shutil.rmtree(scratch)
-    text = said.read_text(errors="replace")
-    numbers, covered = _DONE.findall(text), _COVERED.findall(text)
-    number = int(numbers[-1]) if numbers else 0
+    covered = _COVERED.findall(said.read_text(errors="replace"))
     edges = f"{covered[-1]:>6} edges" if covered else "blind"
     failed = f"  FAILED: see {said}" if code else ""
-    print(f"{target:16} {number:>9} {time.monotonic() - begun:>6.0f} s {edges}{failed}", flush=True)
-    return number, code != 0
+    print(f"{target:16} {counted[0]:>9} {time.monotonic() - begun:>6.0f} s {edges}{failed}", flush=True)
+    return int(counted[0]), code != 0
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
 # Two at a time, the longest first.
-LINTERS := mypy pyright style
+LINTERS := mypy pyright secrets style
 
 PYTEST ?= $(BIN)/pytest
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
@@ -68,6 +68,10 @@ lint-mypy:
 
 lint-pyright:
 	$(BIN)/pyright
+
+# .secrets.baseline has its settings, and what only looks like a secret: an example, or a test's.
+lint-secrets:
+	git ls-files -z | xargs -0 -r -n 350 -P 2 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 lint-style:
 	$(BIN)/ruff check

@@ -61,9 +61,11 @@ def notice_time(body: str) -> float | None:
         return None
     fields: dict[str, Any] = {**answer}
     events: Any = fields.get("Events")
-    if not events or not isinstance(events, list):
+    listed: list[Any] = [*events] if isinstance(events, list) else []
+    if not listed:
         return moment(str(fields.get("time", "")))
-    ends = [each for each in events if isinstance(each, dict) and each.get("EventType") in _ENDS]
+    told: list[dict[str, Any]] = [{**each} for each in listed if isinstance(each, dict)]
+    ends = [each for each in told if each.get("EventType") in _ENDS]
     times = [moment(str(each.get("NotBefore") or "")) or 0.0 for each in ends]
     return min(times) if times else None
 

@@ -115,7 +115,8 @@ def _alibaba_whole(call: str) -> str | None:
 
 
 def _azure_whole(call: str) -> str | None:
-    answer = azure_answer(*call.split(" ", 1), WHOLE)
+    method, _, path = call.partition(" ")
+    answer = azure_answer(method, path, WHOLE)
     return None if answer is None else json.dumps(answer)
 
 

@@ -146,7 +146,8 @@ def project_file(data: bytes) -> None:
     """A project has parts, whose figures are finite."""
     project = load_project(_file("project.yaml", data))
     assert project.parts
-    assert all(part.workload.hours.is_finite() and part.workload.hours > 0 for part in project.parts)
+    hours = [part.workload.hours for part in project.parts]
+    assert all(each is not None and each.is_finite() and each > 0 for each in hours)
 
 
 def cluster_file(data: bytes) -> None:
@@ -464,11 +465,15 @@ def replay(data: bytes) -> None:
             tables.runs(owner=owner, over=True, since=None)
 
 
+def _sent(change: Mapping[str, Any]) -> None:
+    json.dumps(change)
+
+
 def pending_events(data: bytes) -> None:
     """What a server could not be told is sent, or the file is refused and stays."""
     file = _file(PENDING, data)
     try:
-        Spool(file, "postgresql://db/x").empty(json.dumps)
+        Spool(file, "postgresql://db/x").empty(_sent)
     except JournalError:
         assert file.read_bytes() == data
         raise

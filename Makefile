@@ -23,13 +23,16 @@ DOCS := .venv-docs
 DOCS_TOOLS := $(DOCS)/python.stamp
 SPHINX := $(DOCS)/bin/sphinx-build -c docs -E -n -W --keep-going -q
 
+# Beside the tools of `make test`: 35 MB, and only for `make fuzz`.
+FUZZER := $(VENV)/fuzzer.stamp
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
 # Two at a time, the longest first.
-LINTERS := mypy pyright style
+LINTERS := mypy pyright secrets style
 
 PYTEST ?= $(BIN)/pytest
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
@@ -53,7 +56,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs docs-messages recording lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages recording lock clean
 
 .DELETE_ON_ERROR:
 
@@ -70,6 +73,10 @@ lint-mypy:
 
 lint-pyright:
 	$(BIN)/pyright
+
+# .secrets.baseline has its settings, and what only looks like a secret: an example, or a test's.
+lint-secrets:
+	git ls-files -z | xargs -0 -r -n 350 -P 2 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 lint-style:
 	$(BIN)/ruff check
@@ -95,6 +102,9 @@ team: setup  ## a journal on PostgreSQL, and behind pgbouncer: half an hour; TEA
 
 foreign: fidelity $(FOREIGN_CLIENTS)  ## beside fidelity: Terraform, Ansible, Cloud Custodian, SkyPilot, dstack: minutes
 	$(PYTEST) tests/fidelity/foreign
+
+fuzz: setup $(FUZZER)  ## every reader of what others wrote, a minute each; FUZZ_ARGS="--target spec --seconds 600"
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
@@ -143,6 +153,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) pyproject.toml --group docs --group build -o requirements/docs.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt
+	$(COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
@@ -183,6 +194,10 @@ $(PYTHON_CLIENTS): requirements/fidelity.txt | $(PROJECT)
 $(FOREIGN_CLIENTS): requirements/foreign.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(FOREIGN)
 	$(FOREIGN)/bin/python -m pip install --quiet --require-hashes -r requirements/foreign.txt
+	@touch $@
+
+$(FUZZER): requirements/fuzz.txt | $(PROJECT)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 $(RAY_HEAD): requirements/ray.txt | $(PROJECT)

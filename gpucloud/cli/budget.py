@@ -17,6 +17,7 @@ from gpucloud.cli.spend import say_unusual
 from gpucloud.costs.forecast import LEAST_DAYS
 from gpucloud.errors import UsageError
 from gpucloud.journal.budgets import Action, Match, Per, Terms
+from gpucloud.spec.fields import shown
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from gpucloud.costs.budgets import Standing
 
 _KEYS = ("owner", "cloud", "gpu", "tag")
+_MOST_DIGITS = 12
+"""Before and after the point. More is no amount of money, and overflows where it is multiplied."""
 Name = Annotated[str, typer.Argument(help="Name of the budget.", metavar="NAME")]
 
 
@@ -173,8 +176,8 @@ def _read_amount(text: str) -> Decimal:
         amount = Decimal(text)
     except InvalidOperation:
         amount = Decimal("NaN")
-    if not amount.is_finite() or amount <= 0:
-        raise UsageError(f"the amount {text!r} is not allowed", hint="use a number above 0, or none")
+    if not amount.is_finite() or amount <= 0 or abs(amount.adjusted()) > _MOST_DIGITS:
+        raise UsageError(f"the amount {shown(text)} is not allowed", hint="use a number above 0, or none")
     return amount
 
 

@@ -10,7 +10,11 @@ from gpucloud.clouds.profile import Profile, is_loopback
 
 def is_trusted(url: str) -> bool:
     """Whether a URL has TLS, or stays on this machine."""
-    return urlsplit(url).scheme == "https" or (urlsplit(url).scheme == "http" and is_loopback(url))
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:  # it is no URL
+        return False
+    return scheme == "https" or (scheme == "http" and is_loopback(url))
 
 
 def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) -> bytes:

@@ -100,7 +100,7 @@ class Ahead(Generic[T]):
 
 # --- malformed answers
 
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading an answer raises that is not as its cloud's model says, in our code or the SDK's."""
 
 

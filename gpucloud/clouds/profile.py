@@ -75,10 +75,8 @@ def _is_excluded(url: str, excluded: str) -> bool:
 
 def is_loopback(url: str) -> bool:
     """Whether a URL points to this machine, by its text alone: no name is resolved."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
     try:
-        return ip_address(host).is_loopback
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False

@@ -112,4 +112,4 @@ def _number(text: str) -> Decimal | None:
         found = Decimal(text)
     except InvalidOperation:
         return None
-    return found if abs(found.adjusted()) < _MOST_DIGITS else None
+    return found if found.is_finite() and abs(found.adjusted()) < _MOST_DIGITS else None

@@ -367,6 +367,8 @@ def read_ready_note(note: Data) -> Facts:
         UnreadableEventError: as :func:`read`.
     """
     version = note.get("version", 1)
+    if not isinstance(version, int):
+        raise UnreadableEventError(f"a note of version {version!r} cannot be read")
     event = read("seen", version, {"facts": note if version == 1 else note.get("facts")})
     assert isinstance(event, Seen)  # noqa: S101  (the type that was asked for)
     return event.facts

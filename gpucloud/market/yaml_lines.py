@@ -39,6 +39,10 @@ class YamlDocument:
             where = source if mark is None else f"{source}:{mark.line + 1}"
             problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
             raise UsageError(f"{where}: not YAML: {problem}") from None
+        except RecursionError:
+            raise UsageError(f"{source}: nested too deeply") from None
+        except (LookupError, ValueError) as error:  # what looks like a date or a number, and is none
+            raise UsageError(f"{source}: a value cannot be read: {error}") from None
 
     def error(self, path: Sequence[str | int], problem: str) -> UsageError:
         """The error of a part: file, line, and what is wrong.

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from gpucloud.clouds.profile import is_loopback
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.monitor.notices import Notice
 
@@ -67,7 +67,7 @@ class Http:
                 """Nothing: an answer that leads elsewhere is an error, as any that is not of success."""
 
         context = ssl.create_default_context()
-        proxies = {} if is_here(self.url) else dict(self.proxies)
+        proxies = {} if is_loopback(self.url) else dict(self.proxies)
         opener = build_opener(Staying(), ProxyHandler(proxies), HTTPSHandler(context=context))
         headers = {"Content-Type": "application/json", "User-Agent": "gpucloud", **headers}
         request = Request(self.url, data=body, headers=headers, method="POST")  # noqa: S310  (checked when read)
@@ -163,7 +163,7 @@ class Mail:
             server = smtplib.SMTP(host, url.port or 587, timeout=TIMEOUT_S)
         try:
             server.ehlo()
-            if url.scheme == "smtp" and (server.has_extn("starttls") or not is_here(self.url)):
+            if url.scheme == "smtp" and (server.has_extn("starttls") or not is_loopback(self.url)):
                 server.starttls(context=context)
             if url.username:
                 server.login(unquote(url.username), unquote(url.password or ""))
@@ -207,15 +207,6 @@ class Channel:
     def wants(self, notice: Notice) -> bool:
         """Whether it is for such a notice; a test is for everybody."""
         return not self.only or str(notice.occasion) in self.only
-
-
-def is_here(url: str) -> bool:
-    """Whether a URL leads to this machine."""
-    try:
-        host = urlsplit(url).hostname or ""
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_apprise() -> None:

@@ -84,9 +84,9 @@ def _read_labels(text: str) -> dict[str, str] | None:
         match = _LABEL.match(text, at)
         if match is None or match["name"] in labels or len(match["value"]) > LONGEST_VALUE:
             return None
-        labels[match["name"]] = _ESCAPED.sub(_unescaped, match["value"])
+        labels[match["name"]] = _printable(_ESCAPED.sub(_unescaped, match["value"]))
         at = match.end()
-    return labels
+    return {name: value for name, value in labels.items() if value}
 
 
 def _unescaped(found: re.Match[str]) -> str:
@@ -95,8 +95,12 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _escaped(text: str) -> str:
     """A label's value as the format has it; what only steers a terminal or a page is left out."""
-    shown = "".join(each for each in text if each.isprintable())[:LONGEST_VALUE]
+    shown = _printable(text)[:LONGEST_VALUE]
     return shown.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _printable(text: str) -> str:
+    return "".join(each for each in text if each.isprintable())
 
 
 def _number(value: float) -> str:

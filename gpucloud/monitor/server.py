@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.monitor.exposition import CONTENT_TYPE
@@ -111,14 +111,14 @@ def answer(source: Source, path: str, address: str) -> Answer:
 
 def _find(source: Source, path: str, address: str) -> Answer:
     """The answer for a path. Raises :class:`GpucloudError`."""
-    url = urlsplit(path)
-    match url.path.strip("/").split("/"):
+    where, _, query = path.partition("?")
+    match where.strip("/").split("/"):
         case ["metrics"]:
             return 200, CONTENT_TYPE, source.text()
         case ["sd"]:
             return 200, "application/json", json.dumps(source.targets(address))
         case ["box", box, "metrics"]:
-            node = parse_qs(url.query).get("node", ["0"])[0]
+            node = parse_qs(query).get("node", ["0"])[0]
             if not (node.isascii() and node.isdigit() and len(node) < 6):
                 raise UsageError("node: a number is needed")
             return 200, CONTENT_TYPE, source.box_text(box, int(node))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gpucloud.clouds.profile import is_loopback
 from gpucloud.config import CHANNELS, CHANNELS_VARIABLE
 from gpucloud.errors import UsageError
 from gpucloud.monitor.channels import (
@@ -17,7 +18,6 @@ from gpucloud.monitor.channels import (
     Slack,
     Way,
     Webhook,
-    is_here,
     refuse_apprise,
 )
 from gpucloud.monitor.notices import Occasion
@@ -65,7 +65,8 @@ def read_channels(config: Path, variables: Mapping[str, str]) -> tuple[Channel, 
 def _channels(data: bytes, source: str, variables: Mapping[str, str]) -> tuple[Channel, ...]:
     outline = parse_outline(data, source)
     outline.check({"channels": (outline.sections, "a mapping of channels, each with its keys")}, HINT)
-    return tuple(_channel(name, each, variables) for name, each in outline.sections["channels"].items())
+    sections = outline.sections.get("channels", {})
+    return tuple(_channel(name, each, variables) for name, each in sections.items())
 
 
 def _channel(name: str, section: SpecFile, variables: Mapping[str, str]) -> Channel:
@@ -97,7 +98,7 @@ def _way(kind: str, section: SpecFile, where: str, variables: Mapping[str, str])
                 raise UsageError(f"{where}: to: at least one address is needed", hint=HINT)
             return Mail(url=url, sender=sender, recipients=recipients)
         case _:
-            _refuse_url(url, where, ("https", "http") if is_here(url) else ("https",))
+            _refuse_url(url, where, ("https", "http") if is_loopback(url) else ("https",))
             http = Http(url=url, proxies=_proxies(variables))
             if kind == "slack":
                 return Slack(http=http)

@@ -36,6 +36,12 @@ Key = tuple[str, str, str, str, str]
 """The identity of a candidate: cloud, region, zone, instance type, way of paying."""
 
 
+_TEXTS = (
+    *("cloud", "region", "zone", "instance_type", "gpu_model", "interconnect", "rdma", "arch"),
+    *("currency", "source"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One offer in one zone that a launch may try.
@@ -148,6 +154,8 @@ class Candidate:
         values["as_of"] = date.fromisoformat(data["as_of"])
         values["quoted_at"] = datetime.fromisoformat(data["quoted_at"]) if data["quoted_at"] else None
         values["flags"] = tuple(data["flags"])
+        if not all(isinstance(values[name], str) for name in _TEXTS):
+            raise ValueError(f"one of {', '.join(_TEXTS)} is no text")
         return cls(**values)
 
 

@@ -216,7 +216,7 @@ def _read(file: Path, now: datetime) -> dict[tuple[str, Place], Answered]:
             for key, answered in remembered.items()
             if timedelta() <= now - answered.at <= FRESH_FOR
         }
-    except (OSError, ValueError, KeyError, TypeError, ArithmeticError):
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
         return {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -172,7 +173,9 @@ def boot_state(target: Target) -> BootState:
             exit_code = None if code is None else int(code)
             return BootState(ready=False, seconds={}, guarded=guarded, step=step, exit_code=exit_code)
         seconds = {str(name): float(value) for name, value in found.get("seconds", {}).items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        if not all(map(math.isfinite, seconds.values())):
+            raise ValueError("a step took no finite time")
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ConnectionFailedError(
             f"{target.alias} returned no readable boot state: {text[:80]!r}", failure=Failure.BROKEN
         ) from error

@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gpucloud.config import make_private
 from gpucloud.errors import UsageError
@@ -116,12 +116,20 @@ def keep_ready(folder: Path, note: Mapping[str, Any]) -> None:
 
 
 def read_ready(folder: Path) -> Mapping[str, Any] | None:
-    """The state that :func:`keep_ready` wrote; ``None`` if there is none."""
+    """The state that :func:`keep_ready` wrote; ``None`` if there is none.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
     try:
-        note: Mapping[str, Any] = json.loads((folder / _READY).read_text(encoding="utf-8"))
+        note: Any = json.loads((folder / _READY).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return note
+    except RecursionError:
+        note = None
+    if not isinstance(note, dict):
+        raise ValueError(f"{folder / _READY} is no note of a box")
+    return cast("dict[str, Any]", note)
 
 
 def delete_keys(folder: Path) -> None:

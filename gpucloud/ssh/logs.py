@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from gpucloud.redaction import redact
-from gpucloud.ssh.client import Target, connect, run
+from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, run
 from gpucloud.ssh.environment import ENVIRONMENT, values_in
 from gpucloud.ssh.job import FOLDER, RUN
 from gpucloud_templates import BOOT_LOG, GUARD_LOG
@@ -54,12 +54,14 @@ def log_ends(target: Target) -> Mapping[str, str]:
     """The ends of all logs of a node, by kind, without secrets: the values of its variables are removed.
 
     Raises:
-        ConnectionFailedError: the box could not be reached.
+        ConnectionFailedError: the box could not be reached, or gave other parts than were asked for.
     """
     connect(target, timeout_s=KEEP_CONNECT_S)
     most = sum(map(len, LOGS.values())) * (KEPT_BYTES + 1) + KEPT_BYTES
     done = run(target, ["sh", "-c", _ends_script()], most_bytes=most)
     *logs, environment = done.out.decode(errors="replace").split("\0")
+    if len(logs) != len(LOGS):
+        raise ConnectionFailedError(f"{target.alias} returned no readable logs", failure=Failure.BROKEN)
     values = values_in(environment)
     return {kind: redact(text, values) for kind, text in zip(LOGS, logs, strict=True) if text}
 

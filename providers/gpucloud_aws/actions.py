@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any
-from urllib.parse import urlsplit
 
-from gpucloud.clouds.profile import is_loopback
+from gpucloud.clouds.fetch import is_trusted
 from gpucloud_aws.errors import ActionRefusedError, MalformedAnswerError
 
 
@@ -115,5 +114,5 @@ def refuse_unlisted(*, event_name: str, request: Any, **_: Any) -> None:
             f"{service}:{operation} is not among the calls that gpucloud may send, and was not sent"
         )
     url = str(request.url)
-    if urlsplit(url).scheme != "https" and not is_loopback(url):
+    if not is_trusted(url):
         raise ActionRefusedError(f"{service}:{operation} was not sent: {url} does not use TLS")

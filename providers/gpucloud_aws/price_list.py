@@ -58,7 +58,7 @@ def _rows(told: Iterable[Any], read: Callable[[Any], Iterable[Row]]) -> Iterator
     for each in told:
         try:
             yield from list(read(each))
-        except (AttributeError, LookupError, TypeError, ValueError):
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
             yield _aside(MISSING, str(each)[:ROW_SHOWN])
 
 

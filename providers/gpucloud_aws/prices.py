@@ -111,7 +111,7 @@ def on_demand(
 def _row(text: str) -> Mapping[str, Any]:
     try:
         row = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast("Mapping[str, Any]", row) if isinstance(row, dict) else {}
 

@@ -61,7 +61,7 @@ def _asked(profile: Profile, instance_types: Sequence[str], regions: Sequence[st
             for name in instance_types
             if name in told[region]["Linux"]
         ]
-    except (OSError, OverflowError, ValueError, KeyError, TypeError) as error:
+    except (OSError, OverflowError, RecursionError, ValueError, KeyError, TypeError) as error:
         raise MalformedAnswerError(f"the spot instance advisor's file: {error!r}") from error
     bands: dict[tuple[str, str], Interruption] = {}
     aside: list[SetAside] = []

@@ -156,7 +156,7 @@ def _read(text: str, sold: Sold, currency: str, today: date) -> Steps | SetAside
             return SetAside(reason=MISSING, row=text[:ROW_SHOWN])
     except _NoPriceError as error:
         return SetAside(reason=str(error), row=text[:ROW_SHOWN])
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return SetAside(reason=MISSING, row=text[:ROW_SHOWN])
     region, to = place
     return [

@@ -104,7 +104,7 @@ def claims_of(token: str) -> Mapping[str, Any]:
     try:
         payload = token.split(".")[1]
         claims: Any = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    except (IndexError, ValueError):
+    except (IndexError, RecursionError, ValueError):
         return {}
     return cast("Mapping[str, Any]", claims) if isinstance(claims, dict) else {}
 

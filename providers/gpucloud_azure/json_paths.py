@@ -72,7 +72,7 @@ def refuse_nonsense(answer: Any) -> None:
         return
     try:
         body: Any = json.loads(answer.read() or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedAnswerError(f"the answer to {asked} is not JSON: {error}") from error
     listed: Any = cast("Json", body).get("value", []) if isinstance(body, dict) else None
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in list_at(body, "value")):

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
-from gpucloud.clouds.profile import is_loopback
+from gpucloud.clouds.fetch import is_trusted
 from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_azure.clients import PAGES, Clients
@@ -167,7 +167,7 @@ def _checked(url: str) -> str:
     Raises:
         ActionRefusedError: it has no TLS.
     """
-    if urlsplit(url).scheme != "https" and not is_loopback(url):
+    if not is_trusted(url):
         raise ActionRefusedError(f"nothing was sent to {url}, which does not use TLS")
     return f"{url.rstrip('/')}/"
 

@@ -96,8 +96,12 @@ class Joining:
     ca_hash: str | None = None
 
     def __post_init__(self) -> None:
-        address = urlsplit(self.server)
-        if address.scheme != "https" or not address.hostname:
+        try:
+            address = urlsplit(self.server)
+            usable = address.scheme == "https" and address.hostname and address.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
             raise UsageError(
                 f"{self.server[:80]!r} is not the address of Kubernetes' API",
                 hint="such as https://10.0.0.5:6443",

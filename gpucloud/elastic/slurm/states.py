@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 from gpucloud.errors import GpucloudError
@@ -80,12 +81,12 @@ _REASON = re.compile(r"\sReason=(.*?)(?: \[[^\]]*@[^\]]*\])?(?=\sComment=|\sExtr
 def _node(line: str) -> Node:
     fields = dict(cast("list[tuple[str, str]]", _FIELD.findall(line)))
     reason, note = _REASON.search(line), _COMMENT.search(line)
-    features = fields.get("AvailableFeatures", "")
+    features, weight = fields.get("AvailableFeatures", ""), fields.get("Weight", "")
     return Node(
         name=fields["NodeName"],
         states=frozenset(fields.get("State", "").replace("*", "").split("+")),
         reason=reason[1] if reason else "",
-        weight=int(fields.get("Weight", "1")),
+        weight=int(weight) if re.fullmatch("[0-9]{1,10}", weight) else 1,
         features="" if features == "(null)" else features,
         note=note[1] if note else "",
     )
@@ -118,18 +119,23 @@ def jobs_nodes(text: str) -> list[str]:
         found: Any = json.loads(text)
         jobs = cast("list[dict[str, Any]]", found["jobs"])
         return [str(job.get("nodes_resume") or job.get("nodes") or "") for job in jobs]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise GpucloudError(f"SLURM_RESUME_FILE has another format: {text[:_LONGEST]!r}") from error
+
+
+MOST_HOSTS = 1 << 16
+"""A longer host list is a mistake: what follows is left out."""
 
 
 def expand(hostlist: str) -> list[str]:
     """The names in a host list such as ``lab-t4-[1-3,7],login``, in order; one pair of brackets in each."""
-    return [
+    names = (
         f"{before}{number}{after}"
         for before, numbers, after in _HOSTS.findall(hostlist)
         for number in (_numbers(numbers) if numbers else ("",))
         if before or number
-    ]
+    )
+    return list(islice(names, MOST_HOSTS))
 
 
 def is_hostlist(text: str) -> bool:
@@ -137,19 +143,18 @@ def is_hostlist(text: str) -> bool:
     return _HOSTLIST.fullmatch(text) is not None
 
 
-_RANGE = r"\d+(?:-\d+)?"
+_RANGE = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
 _NAME = rf"(?:[^,\[\]\s]|\[{_RANGE}(?:,{_RANGE})*\])+"
 _HOSTLIST = re.compile(rf"{_NAME}(?:,{_NAME})*")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([0-9,-]+)\])?([^,\[\]]*)")
 
 
-def _numbers(text: str) -> list[str]:
-    found: list[str] = []
+def _numbers(text: str) -> Iterator[str]:
     for part in text.split(","):
-        low, _, high = part.partition("-")
-        width = len(low) if low.startswith("0") else 0
-        found += [f"{number:0{width}d}" for number in range(int(low), int(high or low) + 1)]
-    return found
+        if re.fullmatch(_RANGE, part):
+            low, _, high = part.partition("-")
+            width = len(low) if low.startswith("0") else 0
+            yield from (f"{number:0{width}d}" for number in range(int(low), int(high or low) + 1))
 
 
 def gangs(

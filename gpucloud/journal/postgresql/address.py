@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from gpucloud.errors import UsageError
 
@@ -84,10 +84,10 @@ def read_address(url: str, tokens: Tokens | None = None) -> Address:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        parts = urlsplit(url)
-        query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        place, _, parameters = url.partition("?")
+        query = dict(parse_qsl(parameters, strict_parsing=bool(parameters)))
         schema, auth = query.pop("schema", DEFAULT_SCHEMA), query.pop("auth", "")
-        given = conninfo_to_dict(urlunsplit(parts._replace(query=urlencode(query, quote_via=quote))))
+        given = conninfo_to_dict(f"{place}?{urlencode(query, quote_via=quote)}")
         found = pq.Conninfo.get_defaults()
     except (ProgrammingError, ValueError):  # their words may repeat the password
         raise UsageError(

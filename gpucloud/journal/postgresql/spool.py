@@ -43,13 +43,13 @@ class Spool:
         """Sends the changes of this journal, in their order, and forgets them once all were sent.
 
         Raises:
-            JournalError: the file cannot be read, or a change cannot be sent.
+            JournalError: the file cannot be read, or a change cannot be sent; then all of them stay.
         """
         if not self.file.exists():
             return
         with self._locked() as handle:
             lines = os.pread(handle, os.fstat(handle).st_size, 0).splitlines()
-            entries = [json.loads(line) for line in lines if line.endswith(b"}")]  # else it was not finished
+            entries = [self._entry(line) for line in lines if line.endswith(b"}")]  # else it was not finished
             for entry in entries:
                 if entry["journal"] == self._journal:
                     send(entry["change"])
@@ -59,6 +59,16 @@ class Spool:
             os.ftruncate(handle, 0)
             os.pwrite(handle, b"".join(rest), 0)
             os.fsync(handle)
+
+    def _entry(self, line: bytes) -> Mapping[str, Any]:
+        try:
+            entry: Any = json.loads(line)
+            return {"journal": str(entry["journal"]), "change": dict(entry["change"])}
+        except (LookupError, RecursionError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"{self.file}, which keeps events for the journal, is damaged: {line[:80]!r}",
+                hint="move it away; `gpucloud recover` finds what it would tell",
+            ) from error
 
     @contextmanager
     def _locked(self) -> Generator[int]:

@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from gpucloud.journal import events
 from gpucloud.journal.budgets import terms_text
@@ -279,7 +279,7 @@ def _state(connection: sqlite3.Connection, box: str, at: str, event: events.Stat
 
 
 def _set_state(connection: sqlite3.Connection, box: str, state: BoxState) -> None:
-    [old] = connection.execute("SELECT state FROM boxes WHERE id = ?", (box,)).fetchone()
+    old = _of_box(connection, box, "state")
     if not may_become(BoxState(old), state):
         raise ValueError(f"box {box} cannot go from {old} to {state}")
     connection.execute("UPDATE boxes SET state = ? WHERE id = ?", (str(state), box))
@@ -306,8 +306,20 @@ def _merge_facts(connection: sqlite3.Connection, box: str, at: str, news: Facts)
 
 
 def _facts(connection: sqlite3.Connection, box: str) -> Facts:
-    [text] = connection.execute("SELECT facts FROM boxes WHERE id = ?", (box,)).fetchone()
-    return read_facts(json.loads(text))
+    return read_facts(json.loads(_of_box(connection, box, "facts")))
+
+
+def _of_box(connection: sqlite3.Connection, box: str, column: Literal["facts", "state"]) -> str:
+    """What the table has of a box.
+
+    Raises:
+        ValueError: there is no such box: its first event is missing.
+    """
+    query = f"SELECT {column} FROM boxes WHERE id = ?"  # noqa: S608  # nosec B608
+    row = connection.execute(query, (box,)).fetchone()
+    if row is None:
+        raise ValueError(f"there is no box {box}")
+    return str(row[0])
 
 
 def _stored(facts: Facts) -> str:

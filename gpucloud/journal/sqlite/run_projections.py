@@ -69,7 +69,10 @@ def ended(connection: sqlite3.Connection, run: str, at: str, event: events.RunEn
 
 
 def _row(connection: sqlite3.Connection, run: str) -> tuple[RunState, RunFacts]:
-    state, text = connection.execute("SELECT state, facts FROM runs WHERE id = ?", (run,)).fetchone()
+    row = connection.execute("SELECT state, facts FROM runs WHERE id = ?", (run,)).fetchone()
+    if row is None:
+        raise ValueError(f"there is no run {run}")
+    state, text = row
     return RunState(state), read_run_facts(json.loads(text))
 
 

@@ -43,6 +43,9 @@ def spent_before(record: Mapping[str, Any] | None, boot: str) -> float:
     return float(record["spent_s"]) - (float(record["up"]) if record["boot"] == boot else 0.0)
 
 
+_ENDS = ("Preempt", "Terminate")
+
+
 def notice_time(body: str) -> float | None:
     """When the cloud interrupts the box, by its metadata service: seconds since 1970.
 
@@ -52,16 +55,18 @@ def notice_time(body: str) -> float | None:
     """
     try:
         answer: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return moment(body.strip())
     if not isinstance(answer, dict):
         return None
     fields: dict[str, Any] = {**answer}
-    events: list[dict[str, Any]] = fields.get("Events", [])
-    if not events:
+    events: Any = fields.get("Events")
+    listed: list[Any] = [*events] if isinstance(events, list) else []
+    if not listed:
         return moment(str(fields.get("time", "")))
-    ends = [event for event in events if event.get("EventType") in {"Preempt", "Terminate"}]
-    times = [moment(event.get("NotBefore") or "") or 0.0 for event in ends]
+    told: list[dict[str, Any]] = [{**each} for each in listed if isinstance(each, dict)]
+    ends = [each for each in told if each.get("EventType") in _ENDS]
+    times = [moment(str(each.get("NotBefore") or "")) or 0.0 for each in ends]
     return min(times) if times else None
 
 
@@ -82,7 +87,7 @@ def read_gpus(text: str) -> list[tuple[int, int]]:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.strip().isdigit() else 0
+    return int(text) if text.strip().isdecimal() and len(text) < 99 else 0
 
 
 def read_xids(text: str) -> list[tuple[str, str]]:

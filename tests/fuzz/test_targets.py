@@ -1,0 +1,24 @@
+"""Every reader of what others wrote, with its corpus and a few hundred changed inputs.
+
+``make fuzz`` runs many more, led by the code that they reach.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from tests.fuzz.__main__ import CORPUS, inputs
+from tests.fuzz.targets import TARGETS
+
+
+@pytest.mark.parametrize("name", list(TARGETS))
+def test_whatever_others_wrote_is_read_or_refused_in_words(name: str) -> None:
+    target = TARGETS[name]
+    for data in inputs(name, target.tries, zlib.crc32(name.encode())):
+        target(data)
+
+
+def test_every_target_has_a_corpus_and_every_corpus_a_target() -> None:
+    assert {each.name for each in CORPUS.iterdir()} == set(TARGETS)

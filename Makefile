@@ -48,7 +48,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs dist release lock clean
 
 .DELETE_ON_ERROR:
 
@@ -119,14 +119,18 @@ bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--shor
 docs: setup  ## write the generated parts of docs/
 	$(BIN)/python -m docs.generate
 
+dist: setup  ## wheel and source distribution of the last commit, built twice and compared, with bills of materials
+	$(BIN)/python -m release.build
+
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
 	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --extra otel --group dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
+	$(COMPILE) --annotate pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt
+	$(COMPILE) --group release -o requirements/release.txt
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made

@@ -18,6 +18,10 @@ FOREIGN_CLIENTS := $(FOREIGN)/python.stamp
 RAY := .venv-ray
 RAY_HEAD := $(RAY)/python.stamp
 
+# What `make release` needs beside the environment above.
+RELEASE := .venv-release
+RELEASE_TOOLS := $(RELEASE)/python.stamp
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -48,7 +52,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs dist release lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs dist zipapp paths release rebuilt prices audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -70,7 +74,8 @@ lint-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
-	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs
+	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs release
+	$(BIN)/zizmor --offline --quiet --no-progress .github action.yml
 
 test: lint  ## all checks, then the tests: each behaviour once, and on each cloud where clouds differ
 	$(PYTEST) $(PYTEST_ARGS)
@@ -122,6 +127,28 @@ docs: setup  ## write the generated parts of docs/
 dist: setup  ## wheel and source distribution of the last commit, built twice and compared, with bills of materials
 	$(BIN)/python -m release.build
 
+zipapp: dist $(RELEASE_TOOLS)  ## dist/gpucloud.pyz: one file with the SDKs and the sandbox, for this system and Python 3.11
+	$(BIN)/python -m release.zipapp $(RELEASE)
+
+paths: zipapp  ## dist/ installed by pip, pipx and uv, and as one file, each followed by the demo: a quarter of an hour
+	$(BIN)/python -m release.install_paths $(RELEASE)
+
+release: setup  ## before a tag: the checks of the commit, then all files of a release in dist/, installed in every way
+	$(BIN)/python -m release.checks
+	@$(MAKE) --no-print-directory paths
+
+rebuilt: zipapp  ## a release is what this machine builds too: PUBLISHED=FOLDER has its files
+	diff "$(PUBLISHED)/SHA256SUMS" dist/SHA256SUMS
+
+prices: setup  ## the prices that need no account, into the shipped data, unless they look wrong; build/prices.md says what moved
+	GPUCLOUD_HOME=build/prices $(BIN)/gpucloud prices refresh --cloud azure
+	$(BIN)/python -m release.prices build/prices/prices.db
+	cd pricing && ../$(BIN)/python build_snapshot.py
+	$(BIN)/python -m release.prices_wheel
+
+audit: $(RELEASE_TOOLS)  ## known vulnerabilities of what is locked; asks the package index, which must be reachable
+	$(RELEASE)/bin/pip-audit --require-hashes --disable-pip --requirement requirements/all.txt
+
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
 	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --extra otel --group dev -o requirements/dev.txt
@@ -134,7 +161,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) .venv-engines tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) $(RELEASE) .venv-engines tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -177,6 +204,11 @@ $(RAY_HEAD): requirements/ray.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --require-hashes -r requirements/ray.txt
 	$(RAY)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(RELEASE_TOOLS): requirements/release.txt | $(VENV)/pyvenv.cfg
+	$(BIN)/python -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --require-hashes -r requirements/release.txt
 	@touch $@
 
 $(NODE_CLIENTS): tests/fidelity/package-lock.json $(PYTHON_CLIENTS)

@@ -52,7 +52,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs dist zipapp paths release rebuilt prices audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign chaos torture interruptions demo bench docs dist zipapp paths upgrade release rebuilt prices audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -135,19 +135,22 @@ paths: zipapp  ## dist/ installed by pip, pipx and uv, and as one file, each fol
 
 release: setup  ## before a tag: the checks of the commit, then all files of a release in dist/, installed in every way
 	$(BIN)/python -m release.checks
-	@$(MAKE) --no-print-directory paths
+	@$(MAKE) --no-print-directory upgrade paths
+
+upgrade: setup  ## the version before, this one, the one before again, on one journal with living boxes
+	$(BIN)/python -m release.upgrade
 
 rebuilt: zipapp  ## a release is what this machine builds too: PUBLISHED=FOLDER has its files
 	diff "$(PUBLISHED)/SHA256SUMS" dist/SHA256SUMS
 
 prices: setup  ## the prices that need no account, into the shipped data, unless they look wrong; build/prices.md says what moved
-	GPUCLOUD_HOME=build/prices $(BIN)/gpucloud prices refresh --cloud azure
-	$(BIN)/python -m release.prices build/prices/prices.db
+	GPUCLOUD_HOME="$(CURDIR)/build/prices" $(BIN)/gpucloud prices refresh --cloud azure
+	$(BIN)/python -m release.prices build/prices/state/prices.db
 	cd pricing && ../$(BIN)/python build_snapshot.py
 	$(BIN)/python -m release.prices_wheel
 
 audit: $(RELEASE_TOOLS)  ## known vulnerabilities of what is locked; asks the package index, which must be reachable
-	$(RELEASE)/bin/pip-audit --require-hashes --disable-pip --requirement requirements/all.txt
+	$(RELEASE)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements/all.txt
 
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt

@@ -123,7 +123,7 @@ def _amount(row: Row) -> Decimal | None:
 
 def _factor(old: Row | None, new: Row) -> Decimal | None:
     """How many times the old price the new one is; ``None`` if there is no old one."""
-    was, now = old and _amount(old), _amount(new)
+    was, now = _amount(old) if old is not None else None, _amount(new)
     return now / was if was and now else None
 
 

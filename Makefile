@@ -26,6 +26,10 @@ SPHINX := $(DOCS)/bin/sphinx-build -c docs -E -n -W --keep-going -q
 # Beside the tools of `make test`: 35 MB, and only for `make fuzz`.
 FUZZER := $(VENV)/fuzzer.stamp
 
+# What `make release` needs beside the environment above.
+RELEASE := .venv-release
+RELEASE_TOOLS := $(RELEASE)/python.stamp
+
 # The first interpreter that is new enough; `make PYTHON=...` chooses another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -56,7 +60,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages recording lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages recording dist zipapp paths upgrade release rebuilt prices audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -82,7 +86,8 @@ lint-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
-	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs
+	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs release
+	$(BIN)/zizmor --offline --quiet --no-progress .github action.yml
 
 test: lint  ## all checks, then the tests: each behaviour once, and on each cloud where clouds differ
 	$(PYTEST) $(PYTEST_ARGS)
@@ -144,20 +149,49 @@ docs-messages: setup $(DOCS_TOOLS)  ## the texts of the site for translators: do
 recording: setup  ## docs/recording.cast and .svg: the main job in a terminal, recorded from a run in the sandbox
 	$(BIN)/python -m docs.recording
 
+dist: setup  ## wheel and source distribution of the last commit, built twice and compared, with bills of materials
+	$(BIN)/python -m release.build
+
+zipapp: dist $(RELEASE_TOOLS)  ## dist/gpucloud.pyz: one file with the SDKs and the sandbox, for this system and Python 3.11
+	$(BIN)/python -m release.zipapp $(RELEASE)
+
+paths: zipapp  ## dist/ installed by pip, pipx and uv, and as one file, each followed by the demo: a quarter of an hour
+	$(BIN)/python -m release.install_paths $(RELEASE)
+
+release: setup  ## before a tag: the checks of the commit, then all files of a release in dist/, installed in every way
+	$(BIN)/python -m release.checks
+	@$(MAKE) --no-print-directory upgrade paths
+
+upgrade: setup  ## the version before, this one, the one before again, on one journal with living boxes
+	$(BIN)/python -m release.upgrade
+
+rebuilt: zipapp  ## a release is what this machine builds too: PUBLISHED=FOLDER has its files
+	diff "$(PUBLISHED)/SHA256SUMS" dist/SHA256SUMS
+
+prices: setup  ## the prices that need no account, into the shipped data, unless they look wrong; build/prices.md says what moved
+	GPUCLOUD_HOME="$(CURDIR)/build/prices" $(BIN)/gpucloud prices refresh --cloud azure
+	$(BIN)/python -m release.prices build/prices/state/prices.db
+	cd pricing && ../$(BIN)/python build_snapshot.py
+	$(BIN)/python -m release.prices_wheel
+
+audit: $(RELEASE_TOOLS)  ## known vulnerabilities of what is locked; asks the package index, which must be reachable
+	$(RELEASE)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements/all.txt
+
 lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/lock.txt
 	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --extra otel --group dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra all -o requirements/all.txt
+	$(COMPILE) --annotate pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) pyproject.toml --group docs --group build -o requirements/docs.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt
 	$(COMPILE) --group fuzz -o requirements/fuzz.txt
+	$(COMPILE) --group release -o requirements/release.txt
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) $(DOCS) .venv-engines docs/pictures tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) $(DOCS) $(RELEASE) .venv-engines docs/pictures tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -210,6 +244,9 @@ $(DOCS_TOOLS): requirements/docs.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --require-hashes -r requirements/docs.txt
 	$(DOCS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+$(RELEASE_TOOLS): requirements/release.txt | $(VENV)/pyvenv.cfg
+	$(BIN)/python -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --require-hashes -r requirements/release.txt
 	@touch $@
 
 $(NODE_CLIENTS): tests/fidelity/package-lock.json $(PYTHON_CLIENTS)

@@ -2,9 +2,9 @@
 
     python pricing/build_snapshot.py DATA_DIR
 
-copies the CSV files into the package (they are the product's own source) and writes ``snapshot.json`` and
-``tariffs.json`` beside them. The same files give the same bytes. Without DATA_DIR it builds from the
-package's own copies.
+copies the CSV files into the package (they are the product's own source) and writes ``snapshot.json``,
+``tariffs.json`` and ``as_of.txt`` beside them. The same files give the same bytes. Without DATA_DIR it
+builds from the package's own copies.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from build_tariffs import build_tariffs
 from gpucloud_pricing.gpu_models import family
+from gpucloud_pricing.shipped_data import AS_OF
 from gpucloud_pricing.shipped_tariffs import TARIFFS
 from gpucloud_pricing.snapshot import SNAPSHOT
 
@@ -91,6 +92,11 @@ def build(data: Path) -> bytes:
         "origins": list(origin.numbers),
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def newest_day(data: Path) -> str:
+    """The day of the newest price."""
+    return max(row["as_of"] for row in _read(data / "offers.csv"))
 
 
 def _by_type(
@@ -194,6 +200,7 @@ def main(arguments: list[str]) -> None:
             shutil.copyfile(Path(arguments[0]) / f"{name}.csv", DATA / f"{name}.csv")
     SNAPSHOT.write_bytes(build(DATA))
     TARIFFS.write_bytes(build_tariffs(DATA))
+    SNAPSHOT.with_name(AS_OF).write_text(newest_day(DATA) + "\n", encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
 from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, opt_in_head, region_names
 from gpucloud_pricing.rules import IMPLAUSIBLE, Place
 from gpucloud_pricing.shipped_tariffs import shipped_tariffs
-from gpucloud_pricing.snapshot import SNAPSHOT, Snapshot
+from gpucloud_pricing.snapshot import Snapshot
 from gpucloud_pricing.spot_prices import Zone, lowest_by_region, out_of_line
 from gpucloud_pricing.spot_traces import SPOT_SOURCES
 from gpucloud_pricing.tariff_table import Tariff, TariffTable
@@ -103,8 +103,8 @@ class Market:
         self._places: dict[tuple[str, str, str], Place] = {}
 
     @classmethod
-    def load(cls, path: Path = SNAPSHOT) -> Market:
-        """The market of the shipped snapshot, or of another one, with the shipped tariffs."""
+    def load(cls, path: Path | None = None) -> Market:
+        """The market of the newest installed snapshot, or of another one, and the newest tariffs."""
         snapshot = Snapshot.read(path)
         return cls(
             types=snapshot.types,

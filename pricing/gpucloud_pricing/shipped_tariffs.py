@@ -10,20 +10,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpucloud_pricing.shipped_data import shipped_data
 from gpucloud_pricing.tariff_table import OtherFigure, Tariff, TariffTable
 from gpucloud_pricing.values import Source
 
 TARIFFS = Path(__file__).with_name("tariffs.json")
+"""The program's own."""
 GAPS = Path(__file__).parent / "data" / "tariff_gaps.csv"
 """The regions with offers whose total is not complete, and why: columns provider, region, kind, reason."""
 
 
-def shipped_tariffs(path: Path = TARIFFS) -> TariffTable:
-    """The table of the shipped tariffs, or of another file of the same form."""
+def shipped_tariffs(path: Path | None = None) -> TariffTable:
+    """The table of the newest installed tariffs, or of another file of the same form."""
 
     @cache
     def raw() -> Mapping[str, Any]:
-        document: Mapping[str, Any] = json.loads(path.read_bytes())
+        document: Mapping[str, Any] = json.loads((path or shipped_data() / TARIFFS.name).read_bytes())
         return document
 
     def rows(cloud: str, region: str, kind: str) -> Iterator[Tariff]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucloud_pricing.billing import billing_of
+from gpucloud_pricing.shipped_data import shipped_data
 from gpucloud_pricing.values import (
     InstanceType,
     Interruption,
@@ -25,6 +26,7 @@ from gpucloud_pricing.values import (
 )
 
 SNAPSHOT = Path(__file__).with_name("snapshot.json")
+"""The program's own."""
 
 
 class Snapshot:
@@ -37,9 +39,9 @@ class Snapshot:
         self._strings: list[str] = raw["strings"]
 
     @classmethod
-    def read(cls, path: Path = SNAPSHOT) -> Snapshot:
-        """Reads the shipped snapshot, or another one."""
-        return cls(json.loads(path.read_bytes()))
+    def read(cls, path: Path | None = None) -> Snapshot:
+        """Reads the newest installed snapshot, or another one."""
+        return cls(json.loads((path or shipped_data() / SNAPSHOT.name).read_bytes()))
 
     @cached_property
     def types(self) -> dict[tuple[str, str], InstanceType]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = ("tutorials", "how-to", "reference", "explanation", "about")
-NOT_PROSE = ("#", "```", "|", "[中文]", "[English]")
+_NOT_PROSE = ("#", "```", "|", "[中文]", "[English]")
 _TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 
 
@@ -45,11 +45,7 @@ def pages_of(index: Path) -> Iterator[Path]:
 def _head(text: str) -> tuple[str, str]:
     """The title of a page, and its first sentence."""
     title = re.search(r"^# (.+)$", text, re.MULTILINE)
-    body = [
-        part
-        for part in text.split("\n\n")
-        if part and not part.startswith(("#", "```", "|", "[中文]", "[English]"))
-    ]
+    body = [part for part in text.split("\n\n") if part and not part.startswith(_NOT_PROSE)]
     sentence = re.match(r".+?[.:](?=\s|$)", " ".join(body[0].split())) if body else None
     plain = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", sentence[0] if sentence else "")
     return title[1] if title else "", plain

@@ -189,6 +189,11 @@ CREATE TABLE budgets (
 """
 """Budgets are a table; one without terms was removed. Nobody holds one: its epoch is always 0."""
 
+_VERSION_8 = """
+CREATE INDEX living_boxes ON boxes (id) WHERE state NOT IN ('deleted', 'failed')
+"""
+"""A search of every owner's living boxes reads no box that is over. Events of the policy are new, too."""
+
 PROJECTIONS = ("boxes", "nodes", "intents", "resources", "usage", "runs", "budgets")
 """The tables that are projections of the events."""
 
@@ -219,7 +224,9 @@ def replay(connection: sqlite3.Connection) -> None:
             raise UnreadableEventError(f"event {seq}, number {number} of box {box}: {error}") from error
 
 
-STEPS: tuple[Step, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5, _VERSION_6, _VERSION_7)
+STEPS: tuple[Step, ...] = (
+    _VERSION_1, _VERSION_2, _VERSION_3, _to_4, _VERSION_5, _VERSION_6, _VERSION_7, _VERSION_8,
+)  # fmt: skip
 """The migration to each version from the previous one."""
 
 VERSION = len(STEPS)

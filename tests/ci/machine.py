@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.pages import ROOT
 from tests.shell import PROGRAMS, Shell
 
-PUBLISHED = ("action.yml", "pyproject.toml", "README.md", "LICENSE", "requirements")
+PUBLISHED = ("action.yml", "pyproject.toml", "README.md", "LICENSE", "release", "requirements")
 SOURCES = ("gpucloud", "providers", "pricing", "templates")
 URL = "https://github.com/OWNER/gpucloud"
 """What the recipes call the repository; git is told where it is (``insteadOf``)."""

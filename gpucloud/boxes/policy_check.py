@@ -101,4 +101,5 @@ def refuse_later_end(context: Context, box: Box, end: datetime | None) -> None:
         PolicyError: the new end is later, and too far off.
     """
     if end is None or (box.expires_at is not None and end > box.expires_at):
-        refuse_end(context.journal.rules(), None if end is None else end - context.clock())
+        lives = None if end is None else end - context.clock().replace(microsecond=0)  # as ends are
+        refuse_end(context.journal.rules(), lives, "the deadline was not changed")

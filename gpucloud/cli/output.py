@@ -229,13 +229,12 @@ class Output:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: ``1 row``, ``2 rows``, ``0 queries``, ``3 boxes``."""
+    """A number of things: ``1 row``, ``2 rows``, ``0 queries``, ``4 days``, ``3 boxes``."""
     if number == 1:
         return f"1 {thing}"
-    plural = (
-        f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("x") else f"{thing}s"
-    )
-    return f"{number} {plural}"
+    if thing.endswith("y") and not thing.endswith(("ay", "ey", "oy")):
+        return f"{number} {thing[:-1]}ies"
+    return f"{number} {thing}es" if thing.endswith("x") else f"{number} {thing}s"
 
 
 _EMPTY = Cell("-")

@@ -27,7 +27,7 @@ from gpucloud_pricing.values import Offer
 T = TypeVar("T")
 FLAG = "forbidden"
 """The flag of an offer that the policy forbids."""
-NOTHING = "; nothing was bought"
+NOTHING = "nothing was bought"
 
 
 class Offered(Protocol):
@@ -153,29 +153,32 @@ def removed_text(rules: Rules, removed: Counter[str]) -> list[str]:
 def nothing_left(rules: Rules, removed: Counter[str]) -> PolicyError:
     """The error where the policy forbids every offer."""
     return PolicyError(
-        f"the policy forbids every offer that matches: {'; '.join(removed_text(rules, removed))}{NOTHING}",
+        f"the policy forbids every offer that matches: {'; '.join(removed_text(rules, removed))}; {NOTHING}",
         rules=tuple(words(rules, rule) for rule, _ in removed.most_common()),
     )
 
 
-def forbidden(rules: Rules, rule: str, what: str, hint: str | None = None) -> PolicyError:
-    """The error of what one rule forbids."""
+def forbidden(
+    rules: Rules, rule: str, what: str, hint: str | None = None, outcome: str = NOTHING
+) -> PolicyError:
+    """The error of what one rule forbids; ``outcome`` is what was not done."""
     said = words(rules, rule)
-    return PolicyError(f"the policy's `{said}` forbids {what}{NOTHING}", rules=(said,), hint=hint)
+    return PolicyError(f"the policy's `{said}` forbids {what}; {outcome}", rules=(said,), hint=hint)
 
 
 # --- requests
 
 
-def refuse_end(rules: Rules, lives: timedelta | None) -> None:
+def refuse_end(rules: Rules, lives: timedelta | None, outcome: str = NOTHING) -> None:
     """Refuses an end that is further off than the policy allows; ``None`` is no end.
 
     Raises:
-        PolicyError: it is.
+        PolicyError: it is; the message says the ``outcome``, what was not done.
     """
     if rules.ttl is not None and (lives is None or lives > rules.ttl):
         what = "a box without an end" if lives is None else f"a box that lives {format_end(lives)}"
-        raise forbidden(rules, "ttl", what, hint=f"give it an earlier end: --ttl {format_end(rules.ttl)}")
+        hint = f"give it an earlier end: --ttl {format_end(rules.ttl)}"
+        raise forbidden(rules, "ttl", what, hint, outcome)
 
 
 def refuse_request(

@@ -19,7 +19,7 @@ from gpucloud.spec.model import FIELDS
 from gpucloud.spec.yaml import SpecFile, read_outline
 from gpucloud_pricing.payment import BadProfileError, hours_per_month
 
-HINT = "the README shows a project file; `gpucloud schema` prints the other fields of a part"
+HINT = "docs/projects.md shows a project file; `gpucloud schema` prints the other fields of a part"
 
 T = TypeVar("T")
 

@@ -15,6 +15,8 @@ from tests.pages import ROOT, examples, shape
 from tests.shell import Shell
 
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+COMMANDS_PAGE, PRICES_PAGE = ROOT / "docs" / "commands.md", ROOT / "docs" / "prices.md"
+MOST_LINES = 150
 
 
 def text(file: Path) -> str:
@@ -45,13 +47,16 @@ def test_both_readmes_have_the_same_blocks_headings_and_links() -> None:
     ]
     assert links[0] == links[1]
     assert all((ROOT / link).exists() for link in links[0])
+    assert all(len(text(file).splitlines()) <= MOST_LINES for file in READMES)
 
 
-@pytest.mark.parametrize("file", READMES, ids=["en", "zh"])
+@pytest.mark.parametrize("file", [*READMES, COMMANDS_PAGE], ids=["en", "zh", "page"])
 def test_every_command_is_in_the_table_and_nothing_else(file: Path) -> None:
-    """The table of commands is the program's."""
-    rows = re.findall(r"^\| (`[a-z].*?) \|", text(file), re.MULTILINE)
-    named = {word.split()[0] for row in rows for word in re.findall(r"`([a-z0-9 -]+)`", row)}
+    """The tables of commands are the program's."""
+    table = text(file).rpartition("| --- | --- |")[2].partition("\n\n")[0]
+    column = 1 if file == COMMANDS_PAGE else 2
+    cells = [row.split(" | ")[column - 1] for row in table.strip().splitlines()]
+    named = {word.split()[0] for cell in cells for word in re.findall(r"`([a-z0-9 -]+)`", cell)}
     assert named == set(COMMANDS)
 
 
@@ -71,7 +76,8 @@ def test_the_session_is_what_appears(cli: Shell) -> None:
 
 def test_the_examples_of_files_can_be_used(tmp_path: Path, cli: Shell) -> None:
     """The spec can be read, and asked for; the conditions are counted."""
-    examples = re.findall(r"```yaml\n(.*?)```", text(READMES[0]), re.DOTALL)
+    pages = READMES[0], PRICES_PAGE
+    examples = [re.findall(r"```yaml\n(.*?)```", text(page), re.DOTALL)[0] for page in pages]
     box, own = tmp_path / "box.yaml", tmp_path / "conditions.yaml"
     for file, example in zip((box, own), examples, strict=True):
         file.write_text(example, encoding="utf-8")
@@ -87,7 +93,7 @@ def test_the_library_examples_run(
 ) -> None:
     """As they stand there: the market's, and the one that launches on the sandbox."""
     monkeypatch.setenv("GPUCLOUD_HOME", str(cli.home))
-    market, launch = examples(READMES[0])
+    [market], [launch] = examples(PRICES_PAGE), examples(READMES[0])
     exec(compile(market[0], "README.md", "exec"), {})  # noqa: S102
     assert "p4d.24xlarge" in capsys.readouterr().out
     exec(compile(launch[0], "README.md", "exec"), {})  # noqa: S102

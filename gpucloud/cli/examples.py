@@ -110,7 +110,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "budget list": ("budget list", "budget list --json"),
     "budget show": ("budget show lab", "budget show lab --json"),
     "policy": ("policy apply policy.yaml", "policy show"),
-    "policy apply": ("policy apply policy.yaml", "policy apply - --json < policy.yaml"),
+    "policy apply": ("policy apply policy.yaml", "policy apply policy.yaml --json"),
     "policy show": ("policy show", "policy show --json"),
     "notify": ("notify test", "notify test ops"),
     "notify test": ("notify test", "notify test ops --json"),

@@ -470,7 +470,7 @@ MUTANTS = (
     Mutant(
         "what is ended is on both lists",
         "gpucloud/inventory/sweep.py",
-        "again = _listed(context, finish(context, begin(context, Search(owner=owner), places)), owner, older_than)",
+        "again = _listed(context, finish(context, begin(context, mine, places)), mine, older_than)",
         "again = first",
         SWEEP,
     ),
@@ -492,8 +492,8 @@ MUTANTS = (
     Mutant(
         "the policy is looked at as a box is planned",
         "gpucloud/journal/store.py",
-        "            if forbids is not None and settings.policy:\n",
-        "            if False:\n",
+        "    if forbids is not None and settings.policy:\n",
+        "    if False:\n",
         POLICY,
     ),
     Mutant(

@@ -142,6 +142,8 @@ def test_a_box_its_gpu_and_its_price_are_seen_and_what_costs_in_vain_is_told(
     names = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
     prometheus, alertmanager, node_exporter = map(program, names)
     shell = own_clouds
+    assert shell("budget", "set", "lab", "100", "--per", "month").code == 0
+    assert shell("prices", "refresh", "--gpu", "T4", "--cloud", "aws").code == 0
     demo = shell.launch("--gpu", "T4", "--cloud", "aws", "--name", "demo", "--ttl", "2h")
     shell.launch("--gpu", "T4", "--cloud", "aws", "--name", "late")
     make_late(shell, "late")

@@ -21,7 +21,8 @@ RAY_HEAD := $(RAY)/python.stamp
 # Sphinx, with gpucloud, whose commands and docstrings it reads.
 DOCS := .venv-docs
 DOCS_TOOLS := $(DOCS)/python.stamp
-SPHINX := $(DOCS)/bin/sphinx-build -c docs -E -n -W --keep-going -q
+# The pages are read once for the site, the man pages and the messages, and once for the other language.
+SPHINX := $(DOCS)/bin/sphinx-build -c docs -n -W --keep-going -q
 
 # Beside the tools of `make test`: 35 MB, and only for `make fuzz`.
 FUZZER := $(VENV)/fuzzer.stamp
@@ -137,13 +138,18 @@ demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox,
 bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--short takes minutes
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
-docs: setup $(DOCS_TOOLS)  ## write the generated parts of docs/, then the site (build/site) and the man pages (build/man)
+docs: setup $(DOCS_TOOLS)  ## write the generated parts of docs/, then the site (build/site; in Chinese: build/site/zh) and the man pages (build/man)
 	$(BIN)/python -m docs.generate
-	$(SPHINX) -b html . build/site
-	$(SPHINX) -b man . build/man
+	rm -rf build/doctrees build/messages
+	$(SPHINX) -d build/doctrees/en -b html . build/site
+	$(SPHINX) -d build/doctrees/en -b man . build/man
+	$(SPHINX) -d build/doctrees/en -b gettext . build/messages
+	$(DOCS)/bin/python -m docs.site.translations build/messages
+	$(SPHINX) -d build/doctrees/zh -b html -D language=zh_CN . build/site/zh
 
-docs-messages: setup $(DOCS_TOOLS)  ## the texts of the site for translators: docs/locale/zh_CN
-	$(SPHINX) -b gettext . build/messages
+docs-messages: setup $(DOCS_TOOLS)  ## the texts of the site for translators, into docs/locale
+	rm -rf build/messages
+	$(SPHINX) -E -b gettext . build/messages
 	$(DOCS)/bin/sphinx-intl update --pot-dir build/messages --locale-dir docs/locale --language zh_CN
 
 recording: setup  ## docs/recording.cast and .svg: the main job in a terminal, recorded from a run in the sandbox

@@ -6,6 +6,7 @@ follows from the code is written first (:mod:`docs.site.pages`), and is not comm
 
 from __future__ import annotations
 
+import importlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import gpucloud
 from docs.site.commands import man_pages as commands
 from docs.site.pages import EXTRA, FIRST_PAGE, SCHEMAS, write
+from docs.site.search import SPLIT_QUERY, terms
 from docs.site.translations import catalogues, is_listed
 
 ROOT = Path(__file__).parents[1]
@@ -111,8 +113,21 @@ def _leave_out(messages: Path) -> None:
             file.unlink()
 
 
+def _chinese_search() -> type:
+    """Sphinx's search for Chinese, which by itself needs a dictionary to find words in a text."""
+    sphinx: Any = importlib.import_module("sphinx.search.zh")
+
+    def split(_self: object, text: str) -> list[str]:
+        return terms(text)
+
+    # By its language, Sphinx 9.0 names the stemmer of the script, which is the English one.
+    members = {"language_name": "English", "split": split, "js_splitter_code": SPLIT_QUERY}
+    return type("Chinese", (sphinx.SearchChinese,), members)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Connects this to Sphinx."""
+    app.add_search_language(_chinese_search())
     app.connect("builder-inited", _begin)
     app.connect("doctree-read", _mend)
     app.connect("build-finished", _finish)

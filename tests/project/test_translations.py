@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.site.pages import made
+from docs.site.search import terms
 from docs.site.translations import (
     CATALOGUES,
     WORDS,
@@ -90,3 +91,15 @@ def test_a_text_that_has_changed_on_its_page_is_named() -> None:
 def test_a_line_that_is_not_of_the_format_is_refused() -> None:
     with pytest.raises(ValueError, match="not a line of a catalogue: msgstr 守护程序"):
         read_catalogue('msgid "guard"\nmsgstr 守护程序\n')
+
+
+def test_the_search_takes_chinese_by_pairs_and_other_words_whole() -> None:
+    assert terms("用 gpucloud2 恢复检查点，max_price") == [
+        "用",
+        "gpucloud2",
+        "恢复",
+        "复检",
+        "检查",
+        "查点",
+        "max_price",
+    ]

@@ -21,7 +21,7 @@ RAY_HEAD := $(RAY)/python.stamp
 # Sphinx, with gpucloud, whose commands and docstrings it reads.
 DOCS := .venv-docs
 DOCS_TOOLS := $(DOCS)/python.stamp
-SPHINX := $(DOCS)/bin/sphinx-build -c docs -E -n -W --keep-going -q
+SPHINX := $(DOCS)/bin/sphinx-build -c docs -n -W --keep-going -q
 
 # Beside the tools of `make test`: 35 MB, and only for `make fuzz`.
 FUZZER := $(VENV)/fuzzer.stamp
@@ -60,7 +60,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages recording dist zipapp paths upgrade release rebuilt prices audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages texts recording dist zipapp paths upgrade release rebuilt prices audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -137,14 +137,20 @@ demo: setup  ## offers, cost, launch, nvidia-smi over ssh, down: on the sandbox,
 bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--short takes minutes
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
-docs: setup $(DOCS_TOOLS)  ## write the generated parts of docs/, then the site (build/site) and the man pages (build/man)
-	$(BIN)/python -m docs.generate
-	$(SPHINX) -b html . build/site
-	$(SPHINX) -b man . build/man
+docs: texts  ## write the generated parts of docs/, then the site (build/site; in Chinese: build/site/zh) and the man pages (build/man)
+	$(DOCS)/bin/python -m docs.site.translations build/messages
+	rm -rf build/doctrees
+	$(SPHINX) -d build/doctrees -b html . build/site
+	$(SPHINX) -d build/doctrees -b man . build/man
+	$(SPHINX) -b html -E -D language=zh_CN . build/site/zh
 
-docs-messages: setup $(DOCS_TOOLS)  ## the texts of the site for translators: docs/locale/zh_CN
-	$(SPHINX) -b gettext . build/messages
+docs-messages: texts  ## take the texts of the site into the catalogues for translators: docs/locale
 	$(DOCS)/bin/sphinx-intl update --pot-dir build/messages --locale-dir docs/locale --language zh_CN
+
+texts: setup $(DOCS_TOOLS)
+	$(BIN)/python -m docs.generate
+	rm -rf build/messages
+	$(SPHINX) -b gettext . build/messages
 
 recording: setup  ## docs/recording.cast and .svg: the main job in a terminal, recorded from a run in the sandbox
 	$(BIN)/python -m docs.recording
@@ -244,6 +250,8 @@ $(DOCS_TOOLS): requirements/docs.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --require-hashes -r requirements/docs.txt
 	$(DOCS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
 $(RELEASE_TOOLS): requirements/release.txt | $(VENV)/pyvenv.cfg
 	$(BIN)/python -m venv --clear $(RELEASE)
 	$(RELEASE)/bin/python -m pip install --quiet --require-hashes -r requirements/release.txt

@@ -6,13 +6,16 @@ follows from the code is written first (:mod:`docs.site.pages`), and is not comm
 
 from __future__ import annotations
 
+import importlib
 import shutil
 from pathlib import Path
 from typing import Any
 
 import gpucloud
 from docs.site.commands import man_pages as commands
-from docs.site.pages import EXTRA, SCHEMAS, write
+from docs.site.pages import EXTRA, FIRST_PAGE, SCHEMAS, write
+from docs.site.search import SPLIT_QUERY, terms
+from docs.site.translations import catalogues, is_listed
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,7 +34,17 @@ include_patterns = [
     "CONTRIBUTING.md",
     "SECURITY.md",
 ]
-exclude_patterns = [".*", "build", "dist", "gpucloud", "node_modules", "templates", "tests", "typings"]
+exclude_patterns = [
+    ".*",
+    "build",
+    "dist",
+    "docs/locale",
+    "gpucloud",
+    "node_modules",
+    "templates",
+    "tests",
+    "typings",
+]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 nitpicky = True
 # Types in signatures: most are no part of the public library, and have no page. Links of pages are MyST's.
@@ -45,6 +58,7 @@ python_use_unqualified_type_names = True
 
 smartquotes = False
 
+templates_path = ["site/templates"]
 html_theme = "furo"
 html_title = "gpucloud"
 html_copy_source = False
@@ -54,7 +68,7 @@ html_theme_options: dict[str, object] = {"source_edit_link": "", "top_of_page_bu
 man_pages = [(f"docs/reference/commands/{page}", name, text, author, 1) for page, name, text in commands()]
 man_show_urls = False
 
-language = "en"
+language = "en"  # `make docs` builds the site again with `-D language=zh_CN`, into a folder of the first: zh
 locale_dirs = ["docs/locale"]
 gettext_compact = False  # a catalogue for each page
 gettext_uuid = False
@@ -77,16 +91,43 @@ def _mend(app: Any, page: Any) -> None:
 
 def _finish(app: Any, error: Exception | None) -> None:
     """Adds the files with addresses that stay: the JSON Schemas, ``llms.txt``, the first page."""
-    if error or app.builder.name != "html":
-        return
     out = Path(app.outdir)
-    for name, text in EXTRA.items():
-        (out / name).write_text(text(), encoding="utf-8")
-    shutil.copytree(SCHEMAS, out / "schemas", dirs_exist_ok=True)
+    if error:
+        return
+    if app.builder.name == "gettext":
+        _leave_out(out)
+    elif app.builder.name == "html" and app.config.language != "en":
+        (out / "index.html").write_text(FIRST_PAGE, encoding="utf-8")
+    elif app.builder.name == "html":
+        for name, text in EXTRA.items():
+            (out / name).write_text(text(), encoding="utf-8")
+        shutil.copytree(SCHEMAS, out / "schemas", dirs_exist_ok=True)
+
+
+def _leave_out(messages: Path) -> None:
+    """Removes the texts of pages that are not translated, so that no empty catalogues are made of them."""
+    translated = catalogues()
+    for file in [*messages.rglob("*.pot")]:
+        page = str(file.relative_to(messages).with_suffix(""))
+        if is_listed(page) and page not in translated:
+            file.unlink()
+
+
+def _chinese_search() -> type:
+    """Sphinx's search for Chinese, which by itself needs a dictionary to find words in a text."""
+    sphinx: Any = importlib.import_module("sphinx.search.zh")
+
+    def split(_self: object, text: str) -> list[str]:
+        return terms(text)
+
+    # By its language, Sphinx 9.0 names the stemmer of the script, which is the English one.
+    members = {"language_name": "English", "split": split, "js_splitter_code": SPLIT_QUERY}
+    return type("Chinese", (sphinx.SearchChinese,), members)
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Connects this to Sphinx."""
+    app.add_search_language(_chinese_search())
     app.connect("builder-inited", _begin)
     app.connect("doctree-read", _mend)
     app.connect("build-finished", _finish)

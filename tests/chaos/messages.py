@@ -111,6 +111,7 @@ _LOOKS: Mapping[str, Line] = {
     "dashboard": ("dashboard", "--html", "page.html"),
     "budget-list": ("budget", "list"),
     "budget-set": ("budget", "set", "lab", "500", "--per", "month"),
+    "policy-show": ("policy", "show"),
     "volume-list": ("volume", "list"),
     "snapshot-list": ("snapshot", "list"),
     "journal-verify": ("journal", "verify"),

@@ -180,7 +180,9 @@ def test_a_journal_of_the_version_before_runs_gets_a_table_of_them(tmp_path: Pat
     before = journal.box("b-1")
     journal.close()
     with closing(sqlite3.connect(file)) as connection:
-        connection.executescript("DROP TABLE runs; DROP TABLE budgets; PRAGMA user_version = 5;")
+        connection.executescript(
+            "DROP TABLE runs; DROP TABLE budgets; DROP INDEX living_boxes; PRAGMA user_version = 5;"
+        )
     journal = Journal.open(file, lambda: START)
     assert journal.box("b-1") == before
     assert a_run(journal).state is RunState.RUNNING

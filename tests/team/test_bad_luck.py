@@ -39,7 +39,7 @@ from tests.builders import Clock
 from tests.chaos.crowd import END_S, OPERATIONS, PROCESSES, Crowd
 from tests.forked import ForkServer
 from tests.journal.test_store import a_box, clock
-from tests.journals import URL, a_server, administer, own_folder, psql, url_of, with_schema
+from tests.journals import POOLER, URL, a_server, administer, own_folder, psql, url_of, with_schema
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, MemoryProvider
 from tests.wire import Wire
 
@@ -272,8 +272,12 @@ def ballast(url: str) -> None:
             psql(url, "INSERT INTO ballast SELECT repeat('x', 40) FROM generate_series(1, %s)", [size])
 
 
-def test_a_server_that_by_default_only_reads_is_written_to_all_the_same(url: str) -> None:
+def test_a_server_that_by_default_only_reads_is_written_to_all_the_same(
+    url: str, pytestconfig: pytest.Config
+) -> None:
     """As some hosts set it when a disk fills up: what may still be billed is worth the room."""
+    if pytestconfig.getoption("--journal") == POOLER:
+        pytest.skip("pgbouncer takes no options of a session")
     box = a_box(Journal.connect(url, clock, kind="real"))
     own = f"{url}&options=-c%20default_transaction_read_only=on"
     journal = Journal.connect(own, clock, kind="real")

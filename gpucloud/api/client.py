@@ -283,7 +283,7 @@ class Client:
         if own is not None:
             demand = own.narrowed(demand)
         found = search(market, demand, self._session.now().date(), sort=order, limit=limit, why=why)
-        return self.policy.marked(found, market) if self._session.has_journal else found
+        return self.policy.marked(found, market) if self._session.may_have_policy else found
 
     def estimate(
         self,

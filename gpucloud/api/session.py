@@ -181,6 +181,13 @@ class Session:
         return self.team_journal is not None or (self._file or self.paths.state / JOURNAL).exists()
 
     @property
+    def may_have_policy(self) -> bool:
+        """Whether a policy may be in force: of a file, one query tells, without what a journal loads."""
+        from gpucloud.journal.sqlite.names import has_policy
+
+        return self.team_journal is not None or has_policy(self._file or self.paths.state / JOURNAL)
+
+    @property
     def catalog(self) -> Catalog:
         """The market at the prices of the last refresh, and the accounts' commitments."""
         from gpucloud.market.catalog import Catalog

@@ -15,3 +15,7 @@ class Kind(StrEnum):
     BOX = "box"
     VOLUME = "volume"
     SNAPSHOT = "snapshot"
+
+
+POLICY_ID = "policy:"
+"""The id under which the events of the policy stand; no box, run or budget has such a one."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from gpucloud.journal.facts import Data, plain
 
-POLICY_ID = "policy:"
-"""The id under which the events of the policy stand; no box, run or budget has such a one."""
 EVERYBODY = "*"
 """In a limit by owner: all who are not named."""
 

@@ -41,9 +41,9 @@ from gpucloud.journal.events import (
     Taken,
 )
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.kinds import POLICY_ID, Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.journal.policy import NO_RULES, POLICY_ID, Policy, Rules
+from gpucloud.journal.policy import NO_RULES, Policy, Rules
 from gpucloud.journal.records import (
     Appended,
     Box,

@@ -11,8 +11,8 @@ from typing import Any
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.events import FirstOfBox, RunBegun
+from gpucloud.journal.kinds import POLICY_ID
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.policy import POLICY_ID
 from gpucloud.journal.records import Intent, ResourceRow, StoredEvent
 from gpucloud.journal.sqlite.memory import replayed
 from gpucloud.journal.sqlite.reading import Reader

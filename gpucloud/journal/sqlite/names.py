@@ -1,9 +1,12 @@
-"""The names in a journal, for shell completion: one query, without the modules that read its events."""
+"""What is often asked of a journal that is a file: one query, without the modules that read its events."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+
+from gpucloud.journal.kinds import POLICY_ID
 
 # SQLite uses a partial index only for a query with exactly the same condition.
 LIVING = "state NOT IN ('deleted', 'failed')"
@@ -26,6 +29,7 @@ _ALL_RUNS = """SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY max(created_at) DESC LIMIT 100"""
 
 _RECORDED = "SELECT run_id, state FROM runs WHERE owner = ? ORDER BY id DESC LIMIT 100"
+_POLICY = "SELECT 1 FROM budgets WHERE id = ? AND terms IS NOT NULL"
 _OPEN = f"SELECT run_id, state FROM runs WHERE owner = ? AND {GOING_ON} ORDER BY run_id"  # noqa: S608  # nosec B608
 
 
@@ -69,15 +73,23 @@ def recorded_runs(journal: Path, owner: str, *, over: bool) -> list[tuple[str, s
     return _rows(journal, _RECORDED if over else _OPEN, owner)
 
 
+def has_policy(journal: Path) -> bool:
+    """Whether a policy is in force; also ``True`` if the journal is there and cannot be read just now."""
+    try:
+        with closing(_opened(journal)) as connection:
+            return connection.execute(_POLICY, (POLICY_ID,)).fetchone() is not None
+    except sqlite3.Error as error:
+        return journal.exists() and "no such table" not in str(error)  # it is of an older version
+
+
+def _opened(journal: Path) -> sqlite3.Connection:
+    """Read-only: a journal that is missing is not made."""
+    return sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+
+
 def _rows(journal: Path, query: str, owner: str) -> list[tuple[str, str]]:
     try:
-        # Read-only: a journal that is missing is not made.
-        connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
-    except sqlite3.Error:
+        with closing(_opened(journal)) as connection:
+            return connection.execute(query, (owner,)).fetchall()
+    except sqlite3.Error:  # missing, locked, damaged, or of another version
         return []
-    try:
-        return connection.execute(query, (owner,)).fetchall()
-    except sqlite3.Error:  # locked, damaged, or of another version
-        return []
-    finally:
-        connection.close()

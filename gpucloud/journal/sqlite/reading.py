@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Protocol
 from gpucloud.journal.budgets import Budget, read_terms
 from gpucloud.journal.events import read
 from gpucloud.journal.facts import Node, Price, Usage, read_facts
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.kinds import POLICY_ID, Kind
 from gpucloud.journal.lifecycle import BoxState, Lease
-from gpucloud.journal.policy import POLICY_ID, Policy, read_rules
+from gpucloud.journal.policy import Policy, read_rules
 from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
 from gpucloud.journal.runs import RunState, read_run_facts
 from gpucloud.journal.sqlite.names import GOING_ON, LIVING

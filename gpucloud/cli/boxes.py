@@ -14,12 +14,14 @@ from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.output import Output, abandon_stdout, duration_text
 from gpucloud.cli.palette import Cell, Role
 from gpucloud.errors import OwedError, UsageError
+from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import State, rfc3339
 from gpucloud_pricing import format_count, format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
+    from gpucloud.api.client import Client
     from gpucloud.cli.documents import LeftDocument
     from gpucloud.journal.facts import Gpu, GuardReport, Slice
 
@@ -62,6 +64,17 @@ def paying_text(boxes: Sequence[Box]) -> str:
     costs = [f"{format_money(amount, currency)} per hour" for currency, amount in sorted(sums.items())]
     least = "at least " if unknown else ""
     return f"Your boxes cost {least}{' and '.join(costs)} now."
+
+
+def living_after(client: Client, done: Sequence[Box]) -> Sequence[Box]:
+    """The living boxes, after something was done with some of them; those alone where no journal answers.
+
+    What was done is done: a journal that cannot be read any more makes no failure of it.
+    """
+    try:
+        return client.boxes()
+    except JournalError:
+        return done
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import as_text, is_spec_file, use_file
@@ -61,7 +61,7 @@ def launch(
         except InterruptedBySignal as stop:
             left = f"{stop.message}; nothing of this launch is left"
             raise InterruptedBySignal(left, signum=stop.signum) from stop
-        living = client.boxes()
+        living = living_after(client, launched.boxes)
     boxes, failure = launched.boxes, launched.failure
     with answering(" ".join(f"{box.name} is ready" for box in boxes), boxes):
         if app.output.json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def setup(
     """
     with app.working() as (client, timeline):
         box = client.setup(name)
-        living = client.boxes()
+        living = living_after(client, [box])
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
             answer: SetupDocument = {"box": box.document(), "timeline": timeline.document()}

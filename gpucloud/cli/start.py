@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.costs.amounts import number
 from gpucloud.errors import UsageError
@@ -52,7 +52,7 @@ def start(
     with app.working() as (client, timeline):
         confirm = partial(_confirmed, app, timeline, yes)
         box = client.start(name, ttl=lives, max_price=limit, confirm=confirm)
-        living = client.boxes()
+        living = living_after(client, [box])
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
             answer: StartDocument = {"box": box.document()}

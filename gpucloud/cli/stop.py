@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.costs.amounts import time
 from gpucloud.errors import UsageError
@@ -36,7 +36,7 @@ def stop(
     kept = time("--keep", keep)
     with app.working() as (client, timeline):
         box = client.stop(name, keep=kept, confirm=partial(_confirmed, app, timeline, yes))
-        living = client.boxes()
+        living = living_after(client, [box])
     with answering(f"{box.name} is stopped", [box]):
         if app.output.json:
             answer: StopDocument = {"box": box.document()}

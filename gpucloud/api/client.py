@@ -364,7 +364,7 @@ class Client:
 
         session = self._session
         try:
-            runs = session.journal.spot_runs(owner=self.owner) if session.has_journal else ()
+            runs = session.journal.spot_runs(owner=self.owner) if session.may_have_spot else ()
         except (JournalError, UsageError) as error:
             self.catalog.tell(f"Your own history on spot is not counted: {error}")
             return {}

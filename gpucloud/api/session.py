@@ -176,9 +176,11 @@ class Session:
         return url or None
 
     @property
-    def has_journal(self) -> bool:
-        """Whether there is a journal."""
-        return self.team_journal is not None or (self._file or self.paths.state / JOURNAL).exists()
+    def may_have_spot(self) -> bool:
+        """Whether there may be boxes on spot, or were: asked as :attr:`may_have_policy` is."""
+        from gpucloud.journal.sqlite.names import has_spot
+
+        return self.team_journal is not None or has_spot(self._file or self.paths.state / JOURNAL, self.owner)
 
     @property
     def may_have_policy(self) -> bool:

@@ -30,6 +30,7 @@ _ALL_RUNS = """SELECT run_id, group_concat(name, ', ') FROM boxes
 
 _RECORDED = "SELECT run_id, state FROM runs WHERE owner = ? ORDER BY id DESC LIMIT 100"
 _POLICY = "SELECT 1 FROM budgets WHERE id = ? AND terms IS NOT NULL"
+_SPOT = "SELECT 1 FROM boxes WHERE owner = ? AND json_extract(facts, '$.offer.purchase') = 'spot' LIMIT 1"
 _OPEN = f"SELECT run_id, state FROM runs WHERE owner = ? AND {GOING_ON} ORDER BY run_id"  # noqa: S608  # nosec B608
 
 
@@ -75,9 +76,18 @@ def recorded_runs(journal: Path, owner: str, *, over: bool) -> list[tuple[str, s
 
 def has_policy(journal: Path) -> bool:
     """Whether a policy is in force; also ``True`` if the journal is there and cannot be read just now."""
+    return _has(journal, _POLICY, POLICY_ID)
+
+
+def has_spot(journal: Path, owner: str) -> bool:
+    """Whether an owner has ever had a box on spot; otherwise as :func:`has_policy`."""
+    return _has(journal, _SPOT, owner)
+
+
+def _has(journal: Path, query: str, value: str) -> bool:
     try:
         with closing(_opened(journal)) as connection:
-            return connection.execute(_POLICY, (POLICY_ID,)).fetchone() is not None
+            return connection.execute(query, (value,)).fetchone() is not None
     except sqlite3.Error as error:
         return journal.exists() and "no such table" not in str(error)  # it is of an older version
 

@@ -52,8 +52,10 @@ def _alarms(guard: GuardReport) -> list[str]:
     return words
 
 
-def paying_text(boxes: Sequence[Box]) -> str:
-    """The sentence after each action: what the owner's boxes cost per hour now."""
+def paying_text(boxes: Sequence[Box] | None) -> str:
+    """The sentence after each action: what the boxes cost per hour now; ``None`` if that is not known."""
+    if boxes is None:
+        return "What your boxes cost now is unknown: the journal cannot be read."
     sums: dict[str, Decimal] = {}
     for box in boxes:
         for money in box.paying:
@@ -66,15 +68,15 @@ def paying_text(boxes: Sequence[Box]) -> str:
     return f"Your boxes cost {least}{' and '.join(costs)} now."
 
 
-def living_after(client: Client, done: Sequence[Box]) -> Sequence[Box]:
-    """The living boxes, after something was done with some of them; those alone where no journal answers.
+def living_after(client: Client) -> Sequence[Box] | None:
+    """The living boxes, after something was done; ``None`` where the journal cannot be read any more.
 
-    What was done is done: a journal that cannot be read any more makes no failure of it.
+    What was done is done: that makes no failure of it.
     """
     try:
         return client.boxes()
     except JournalError:
-        return done
+        return None
 
 
 @contextmanager

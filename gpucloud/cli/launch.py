@@ -61,7 +61,7 @@ def launch(
         except InterruptedBySignal as stop:
             left = f"{stop.message}; nothing of this launch is left"
             raise InterruptedBySignal(left, signum=stop.signum) from stop
-        living = living_after(client, launched.boxes)
+        living = living_after(client)
     boxes, failure = launched.boxes, launched.failure
     with answering(" ".join(f"{box.name} is ready" for box in boxes), boxes):
         if app.output.json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.output import duration_text
 from gpucloud.cli.plan import limit_text, show_plan
@@ -70,7 +70,7 @@ def move(
         old_volumes = volumes_of(client, client.get(name))
         box = client.move(name, to, paths=paths or (), max_price=limit, confirm=confirm)
         deleted = _old_deleted(app, client, timeline, name, box, yes=yes)
-        living = client.boxes()
+        living = living_after(client)
         old_volumes = [client.volume(each.id) for each in old_volumes]
         volumes = volumes_of(client, box)
     with answering(f"{box.name} is ready", [box]):

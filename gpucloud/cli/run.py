@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import is_spec_file, use_file
@@ -140,8 +140,8 @@ def run(
             **settings,
         )
         told.code = ran.exit_code
-        living = client.boxes()
-    with answering(f"the command ended with exit code {ran.exit_code}", living):
+        living = living_after(client)
+    with answering(f"the command ended with exit code {ran.exit_code}", living or ()):
         if app.output.json:
             answer: RunDocument = {
                 "box": ran.box.document(),
@@ -174,8 +174,8 @@ def _detached(
             raise UsageError(f"{flag} needs a run that is waited for", hint=f"leave {flag} or --detach out")
     with app.working() as (client, timeline):
         run = client.start_run(spec, command or spec.run or "", **settings)
-        living = client.boxes()
-    with answering(f"run {run.run_id} is {run.state}", living):
+        living = living_after(client)
+    with answering(f"run {run.run_id} is {run.state}", living or ()):
         if app.output.json:
             answer: RunDetachedDocument = {"run": run.document(), "timeline": timeline.document()}
             app.output.document("run", answer)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.boxes import answering, paying_text
+from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import logs
@@ -88,7 +88,7 @@ def cancel(
     """End a run and delete its box, also a run that another process works on."""
     with app.working() as (client, timeline):
         done = client.cancel_run(run, confirm=None if yes else lambda each: _confirmed(app, timeline, each))
-        living = client.boxes()
+        living = living_after(client)
     with answering(f"run {done.run_id} is {done.state}", ()):
         if app.output.json:
             answer: RunsCancelDocument = {"run": done.document()}

@@ -28,7 +28,7 @@ def setup(
     """
     with app.working() as (client, timeline):
         box = client.setup(name)
-        living = living_after(client, [box])
+        living = living_after(client)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
             answer: SetupDocument = {"box": box.document(), "timeline": timeline.document()}

@@ -52,7 +52,7 @@ def start(
     with app.working() as (client, timeline):
         confirm = partial(_confirmed, app, timeline, yes)
         box = client.start(name, ttl=lives, max_price=limit, confirm=confirm)
-        living = living_after(client, [box])
+        living = living_after(client)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
             answer: StartDocument = {"box": box.document()}

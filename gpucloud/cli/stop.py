@@ -36,7 +36,7 @@ def stop(
     kept = time("--keep", keep)
     with app.working() as (client, timeline):
         box = client.stop(name, keep=kept, confirm=partial(_confirmed, app, timeline, yes))
-        living = living_after(client, [box])
+        living = living_after(client)
     with answering(f"{box.name} is stopped", [box]):
         if app.output.json:
             answer: StopDocument = {"box": box.document()}

@@ -47,6 +47,15 @@ def test_whatever_befalls_a_message_nothing_is_lost_or_doubled(lab: Lab, name: s
     assert not outcome.wrong, f"--replay '{cell}' --seed '{seed}'\n{outcome.told}"
 
 
+def test_a_launch_that_is_done_succeeds_though_its_last_look_at_the_journal_fails(lab: Lab) -> None:
+    cells = cells_of(lab, SCENES_OF_TEAMS["launch"], "aws")
+    gone = [each for each in cells if each.action == MESSAGES and each.plight == "gone"]
+    outcome = play(lab, max(gone, key=lambda each: each.nth), "0")
+    assert outcome.struck
+    assert not outcome.wrong, outcome.told
+    assert "the journal cannot be read" in outcome.told
+
+
 def test_no_command_that_uses_the_journal_is_forgotten() -> None:
     played = {scene.line(CLOUDS[0])[0] for scene in SCENES_OF_TEAMS.values()}
     assert ROWS.keys() - played == OVER_SSH | WITHOUT

@@ -183,7 +183,7 @@ class Journals:
         url = self._session.team_journal
         if url is None:
             raise UsageError(
-                "no team's journal is set: a file needs no migration, and has no users",
+                "no team's journal is set: yours is a file, without users, roles and migrations",
                 hint="set GPUCLOUD_JOURNAL=postgresql://USER@HOST/DATABASE",
             )
         from gpucloud.journal.postgresql import needing_psycopg

@@ -24,7 +24,7 @@ from tests.memory import TOKEN_ATOMIC, MemoryProvider
 
 pytestmark = pytest.mark.files
 FINISHED = 3000
-PARTIAL = ("one_living_box_per_name", "present_resources", "unresolved_intents")
+PARTIAL = ("living_boxes", "one_living_box_per_name", "present_resources", "unresolved_intents")
 """The indexes that hold only what is not over: to go through them is to read what matters."""
 
 

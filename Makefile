@@ -49,6 +49,8 @@ PROVED := $(PROVED_BOXES),$(PROVED_ENDS),$(PROVED_JOURNAL),$(PROVED_INVENTORY)
 CORE_TESTS := tests/boxes tests/clouds tests/inventory tests/journal tests/planning tests/runtime
 # What uses the journal, for `make team`.
 TEAM_TESTS := tests/journal tests/boxes tests/inventory tests/clouds tests/runs tests/api tests/cli/test_extend.py tests/cli/test_failover.py
+# What runs what the documents show.
+SESSIONS := tests/cli/test_tutorials.py tests/cli/test_readme.py tests/api/test_library_page.py tests/examples tests/project/test_recording.py
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --quiet $(LOCK_ARGS)
 
@@ -60,7 +62,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages texts recording dist zipapp paths upgrade release rebuilt prices audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages site texts recording dist zipapp paths upgrade release rebuilt prices audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -150,6 +152,9 @@ texts: setup $(DOCS_TOOLS)
 	$(BIN)/python -m docs.generate
 	rm -rf build/messages
 	$(SPHINX) -b gettext . build/messages
+
+site: docs  ## beside docs: every session of the tutorials, the READMEs and the library's page, and every example, is run
+	$(PYTEST) $(PYTEST_ARGS) -m "" $(SESSIONS)
 
 recording: setup  ## docs/recording.cast and .svg: the main job in a terminal, recorded from a run in the sandbox
 	$(BIN)/python -m docs.recording

@@ -10,12 +10,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
+from tests.journals import Postgres, a_server
 from tests.pages import shape
 from tests.shell import PROGRAMS
+
+WORK = "work"
+"""The folder of a home in which a page is followed."""
 
 TIMEOUT_S = 840
 MARK = "\x1e"
@@ -60,8 +66,8 @@ def _steps(block: str) -> Iterator[Step]:
 
 def run(page: str, home: Path, environment: Mapping[str, str]) -> list[Ran]:
     """Runs the sessions of a page in an empty folder of a home, as a person at one terminal would."""
-    folder = home / "work"
-    folder.mkdir()
+    folder = home / WORK
+    folder.mkdir(exist_ok=True)
     between = f'status=$?; printf "\\n{MARK}%s{MARK}" "$status"; (exit "$status")'
     script = "\n".join(["exec 2>&1", *(f"{step.command}\n{between}" for step in steps(page))])
     done = subprocess.run(
@@ -110,15 +116,31 @@ def _form(line: str) -> str:
     return re.sub(r"-{3,}|\s+", " ", shape(line)).strip()
 
 
-def environment(runtime: Path) -> dict[str, str]:
-    """The variables of a newcomer, and those that name a PostgreSQL server.
+def needs_server(page: str) -> bool:
+    """Whether who follows a page needs a PostgreSQL server, one without a journal."""
+    return "`PGHOST`" in page
+
+
+def environment(runtime: Path, server: Postgres | None = None) -> dict[str, str]:
+    """The variables of a newcomer.
 
     Args:
         runtime: a folder for sockets, whose paths must be short.
+        server: is named by them.
     """
-    server = {name: value for name, value in os.environ.items() if name.startswith("PG")}
     path = os.pathsep.join((str(PROGRAMS), os.environ["PATH"]))
-    return {"PATH": path, "LC_ALL": "C.UTF-8", "XDG_RUNTIME_DIR": str(runtime), **server}
+    own = {"PATH": path, "LC_ALL": "C.UTF-8", "XDG_RUNTIME_DIR": str(runtime)}
+    if server is None:
+        return own
+    url = urlsplit(server.url)
+    database = url.path.removeprefix("/")
+    return {
+        **own,
+        "PGHOST": str(url.hostname),
+        "PGPORT": str(url.port),
+        "PGUSER": str(url.username),
+        "PGDATABASE": database,
+    }
 
 
 def filled(page: str, ran: list[Ran]) -> str:
@@ -140,8 +162,11 @@ def _main() -> None:
     for name in sys.argv[1:]:
         page = Path(name)
         text = page.read_text(encoding="utf-8")
-        with TemporaryDirectory(prefix="home-") as home, TemporaryDirectory(prefix="run-") as runtime:
-            ran = run(text, Path(home), environment(Path(runtime)))
+        with ExitStack() as stack:
+            home = stack.enter_context(TemporaryDirectory(prefix="home-"))
+            runtime = stack.enter_context(TemporaryDirectory(prefix="run-"))
+            server = stack.enter_context(a_server()) if needs_server(text) else None
+            ran = run(text, Path(home), environment(Path(runtime), server))
         page.write_text(filled(text, ran).replace(home, "/home/you"), encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpucloud.cli import market as shown
 from gpucloud.cli.cost_explanation import figure_text
 from gpucloud.cli.cost_notes import all_notes, notes, range_text, usage_text, verdict_text, work_text
-from gpucloud.cli.cost_tables import AMOUNTS, cost_columns, expected_text
+from gpucloud.cli.cost_tables import AMOUNTS, cost_columns, expected_text, running_text
 from gpucloud.cli.output import time_text, writing
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import verdict_of, worth_showing
@@ -107,8 +107,10 @@ def _bars(comparison: Comparison, estimates: Sequence[Estimate]) -> str:
             sizes = {"amount": amount, "low": low, "high": high}
             size = ";".join(f"--{name}:{part / widest * 100:.2f}%" for name, part in sizes.items())
             bar = f'<span class="{offer.purchase.replace("_", "-")}" style="{size}"><i></i></span>'
-        text = shown.usd_text(amount) if comparison.assumed else expected_text(estimate)
-        between = None if comparison.assumed else range_text(estimate)
+        if comparison.assumed:
+            text, between = running_text(*hourly(comparison.market, offer, comparison.usage)), None
+        else:
+            text, between = expected_text(estimate), range_text(estimate)
         flags = shown.flags_cell(offer)
         rows.append(
             f"<li><b>{escape(paid_text(offer))}</b> <em>{escape(text)}</em>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 
 from gpucloud.cli import market as shown
@@ -189,8 +189,7 @@ def _show_periods(app: App, comparison: Comparison, estimates: Sequence[Estimate
     columns |= unit_column(comparison, [e for e, _, _ in rows])
     for name, period in PERIODS.items():
         columns[name.upper()] = [
-            ("≥ " if missing else "") + _running_text(per_hour and per_hour * period)
-            for _, per_hour, missing in rows
+            running_text(per_hour and per_hour * period, missing) for _, per_hour, missing in rows
         ]
     columns |= {
         "BREAK-EVEN": [_break_even_text(e) for e, _, _ in rows],
@@ -270,9 +269,10 @@ def _show_mixes(app: App, comparison: Comparison) -> None:
         shown.show_table(app.output, columns, right=("MACHINES", "HOURS", "MONTH"))
 
 
-def _running_text(amount: Decimal | None) -> str:
-    """What is paid in a period; a cheap hour shows its small change."""
-    return shown.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
+def running_text(amount: Decimal | None, missing: Collection[str]) -> str:
+    """What is paid in a period, at least that if a part is missing; a cheap hour shows its small change."""
+    text = shown.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
+    return f"≥ {text}" if missing else text
 
 
 def expected_text(estimate: Estimate) -> str:

@@ -32,6 +32,15 @@ def page(cli: Shell) -> Path:
     return file
 
 
+def test_a_bar_has_the_figure_of_the_table_and_says_when_it_is_a_lower_bound(cli: Shell) -> None:
+    file = cli.home / "report.html"
+    told = cli("cost", "--gpu", "A100:8", "--html", str(file))
+    table = re.findall(r"^(?:aws|azure|alibaba) +\S+ +(≥ \S+|\S+)", told.out, re.MULTILINE)
+    bars = re.findall(r"<em>(.*?)</em>", file.read_text(encoding="utf-8"))
+    assert sorted(bars) == sorted(table)
+    assert any(text.startswith("≥ ") for text in bars), "the disk of some region has no known price"
+
+
 class Outline(HTMLParser):
     """Headings, tables, drawings, and what would be fetched."""
 

@@ -1,4 +1,4 @@
-"""Holds a box against the journal's policy in the transaction that plans it."""
+"""Holds a box against the journal's policy in the transaction that plans or starts it."""
 
 from __future__ import annotations
 
@@ -60,38 +60,46 @@ class PolicyCheck:
             refuse_more(rules, plan.owner, adds, others, self._market, starts=False)
 
 
-def refuse_start(
-    context: Context, market: Market, box: Box, price_usd: Decimal | None, end: datetime | None
-) -> None:
-    """Refuses to start a stopped box that could not be launched now.
+class StartCheck:
+    """Refuses to start a stopped box that could not be launched now; as :class:`PolicyCheck`.
 
     Args:
-        context: journal and clock of this call.
         market: as of :class:`PolicyCheck`.
-        box: the box.
+        clock: gives the time in UTC.
         price_usd: the price of its compute per hour from now on; ``None`` if nothing is paid for it.
         end: its new deadline; ``None`` for none.
-
-    Raises:
-        PolicyError: a rule forbids it.
     """
-    assert box.offer is not None  # noqa: S101  (it has a machine)
-    assert box.place is not None  # noqa: S101
-    rules, offer, now = context.journal.rules(), box.offer, context.clock()
-    gpu = offer.gpu.model if offer.gpu else ""
-    machine = Rented(box.place.cloud, box.place.region, offer.instance_type, gpu)
-    rule = against_machine(rules, market, machine) or against_payment(rules, offer.purchase, price_usd)
-    if rule is not None:
-        raise forbidden(rules, rule, f"to start {box.name!r} ({offer.instance_type}, {box.place.region})")
-    refuse_request(
-        rules,
-        lives=None if end is None else end - now,
-        tags=box.wanted.tags,
-        checkpoint_to=box.wanted.spec.get("checkpoint_to"),
-    )
-    if rules.per_hour:
-        others = context.journal.billed_since(now)
-        refuse_more(rules, box.owner, price_usd or Decimal(0), others, market, starts=True)
+
+    def __init__(
+        self, market: Market, clock: Callable[[], datetime], price_usd: Decimal | None, end: datetime | None
+    ) -> None:
+        self._market, self._clock, self._price_usd, self._end = market, clock, price_usd, end
+
+    def __call__(self, box: Box, rules: Rules, billed_since: BilledSince) -> None:
+        """Counts as of this moment; the ceiling of the box is what it will cost.
+
+        Raises:
+            PolicyError: a rule forbids it.
+        """
+        assert box.offer is not None  # noqa: S101  (it has a machine)
+        assert box.place is not None  # noqa: S101
+        offer, now = box.offer, self._clock()
+        gpu = offer.gpu.model if offer.gpu else ""
+        machine = Rented(box.place.cloud, box.place.region, offer.instance_type, gpu)
+        payment = against_payment(rules, offer.purchase, self._price_usd)
+        rule = against_machine(rules, self._market, machine) or payment
+        if rule is not None:
+            raise forbidden(rules, rule, f"to start {box.name!r} ({offer.instance_type}, {box.place.region})")
+        refuse_request(
+            rules,
+            lives=None if self._end is None else self._end - now,
+            tags=box.wanted.tags,
+            checkpoint_to=box.wanted.spec.get("checkpoint_to"),
+        )
+        if rules.per_hour:
+            others = [each for each in billed_since(now) if each.id != box.id]
+            adds = box.ceiling.usd_per_hour if box.ceiling else Decimal(0)
+            refuse_more(rules, box.owner, adds, others, self._market, starts=True)
 
 
 def refuse_later_end(context: Context, box: Box, end: datetime | None) -> None:

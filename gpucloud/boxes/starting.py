@@ -22,6 +22,7 @@ from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import NO_FACTS, Ceiling, Facts, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.journal.store import Forbids
 from gpucloud.planning.data_sets import located
 from gpucloud.planning.plan import LIST_MARGIN, SPOT_MARGIN
 from gpucloud.resources import Machine, Quote, State, short_id
@@ -137,6 +138,7 @@ def start(
     keys: Path,
     *,
     ceiling: Ceiling,
+    forbids: Forbids,
 ) -> Box:
     """Starts the machine of a box and waits until its GPUs answer; a failure leaves it stopped.
 
@@ -146,10 +148,12 @@ def start(
         price: what it costs from now on; ``None`` where it is paid for already.
         end: its new deadline; ``None`` for none.
         keys: the folder of its keys.
-        ceiling: what it will cost per hour; budgets count it until it is ready.
+        ceiling: what it will cost per hour; budgets and the policy count it until it is ready.
+        forbids: sees it as it is written down, beside what others start and launch at this moment.
 
     Raises:
         BudgetError: it would exceed a budget; the box stays stopped.
+        PolicyError: the policy forbids it; the box stays stopped.
         CloudError: there is no capacity, or the cloud refused; the box is stopped as before.
         GpucloudError: it did not become ready, and is stopped again, unless the error says so.
         InterruptedBySignal: a signal came; it is stopped again.
@@ -160,6 +164,7 @@ def start(
         box,
         StateChanged(state=BoxState.STARTING, facts=begun),
         limits=limits.until(end) if limits else None,
+        forbids=forbids,
     )
     for text in limits.warnings if limits else ():
         context.warn("start", text)

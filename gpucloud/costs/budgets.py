@@ -19,7 +19,7 @@ from gpucloud.costs.spend import charges, first_of_month, first_of_next_month, p
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
 from gpucloud.journal.facts import hours_between
-from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState
+from gpucloud.journal.lifecycle import BEGINNING, LAUNCHING, OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import Market, format_money
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from gpucloud_pricing.documents import MoneyDocument
 
 
-BEGINNING = LAUNCHING | {BoxState.STARTING}
-"""In these states what a box costs per hour is not what is billed yet."""
 LEAST_BILLED = timedelta(minutes=1)
 """The least time that clouds bill of a machine (AWS: EC2 User Guide, "Billing and purchasing options")."""
 

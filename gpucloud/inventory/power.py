@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +13,7 @@ from gpucloud.boxes import starting, stopping
 from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.extend import check_movable, move_cloud_end
 from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.policy_check import refuse_start
+from gpucloud.boxes.policy_check import StartCheck
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import Extended, Seen
@@ -129,10 +129,12 @@ def start(
             starting.refuse_dearer(seen, price, max_price_usd=limit, usd=market.usd)
         end = None if lives is None else context.clock().replace(microsecond=0) + lives
         usd = None if price is None else market.usd(price.amount, price.currency)
-        refuse_start(context, market, seen, usd, end)
-        _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
         ceiling = starting.ceiling_of(seen, price, market.usd, market.billing_of)
-        return starting.start(context, seen, price, end, _keys(context, seen), ceiling=ceiling)
+        forbids = StartCheck(market, context.clock, usd, end)
+        forbids(replace(seen, ceiling=ceiling), context.journal.rules(), context.journal.billed_since)
+        _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
+        keys = _keys(context, seen)
+        return starting.start(context, seen, price, end, keys, ceiling=ceiling, forbids=forbids)
 
 
 def lifetime_at_start(box: Box) -> timedelta | None:

@@ -48,6 +48,9 @@ OVER = frozenset({BoxState.DELETED, BoxState.FAILED})
 LAUNCHING = frozenset({BoxState.PLANNED, BoxState.PROVISIONING, BoxState.BOOTSTRAPPING})
 """In these states a box belongs to a running ``launch``; without one it is left from a failed launch."""
 
+BEGINNING = LAUNCHING | {BoxState.STARTING}
+"""In these states what a box costs per hour is not what is billed yet."""
+
 HALTING = frozenset({BoxState.STOPPING, BoxState.STARTING})
 """In these states a box belongs to a running ``stop`` or ``start``; without one it is stopped."""
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 BilledSince = Callable[[datetime | None], Sequence[Box]]
 """The holdings of all owners that live, or ended since then, or of all times."""
 Limits = Callable[[Box, Sequence[Budget], BilledSince], None]
-"""Refuses a box that is being planned, by raising; it may be asked more than once, and does nothing else."""
+"""Refuses a box that is planned or started, by raising; it may be asked again, and does nothing else."""
 Forbids = Callable[[Box, Rules, BilledSince], None]
 """As :data:`Limits`, by the rules of the policy."""
 
@@ -559,20 +559,27 @@ class Journal:
             raise StaleWriterError(run.run_id, "run")
         return now
 
-    def write(self, box: Box | Run, event: Event, *, limits: Limits | None = None) -> None:
+    def write(
+        self,
+        box: Box | Run,
+        event: Event,
+        *,
+        limits: Limits | None = None,
+        forbids: Forbids | None = None,
+    ) -> None:
         """Appends one event about a box or a run that this process holds.
 
-        ``limits`` sees the box as the event makes it, as in :meth:`plan_box`.
+        ``limits`` and ``forbids`` see the box as the event makes it, as in :meth:`plan_box`.
 
         Raises:
-            GpucloudError: ``limits`` refuses it.
+            GpucloudError: ``limits`` or ``forbids`` refuses it.
             StaleWriterError: it was taken over since ``box`` was read.
         """
 
         def append(writer: Writer) -> None:
             self._write(writer, box, event)
-            if limits is not None:
-                _within(limits, writer, writer.box(box.id))
+            if limits is not None or forbids is not None:
+                _within(limits, writer, writer.box(box.id), forbids)
 
         self._database.change(append)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from gpucloud.costs.spend import per_hour
 from gpucloud.errors import PolicyError
 from gpucloud.journal.kinds import Kind
-from gpucloud.journal.lifecycle import LAUNCHING, OVER
+from gpucloud.journal.lifecycle import BEGINNING, OVER
 from gpucloud.journal.policy import EVERYBODY, Rules
 from gpucloud.journal.records import Box
 from gpucloud.spec.fields import format_end
@@ -246,11 +246,11 @@ _MAKE_ROOM = "end one of the boxes: gpucloud list; the rules are those of gpuclo
 
 
 def usd_now(box: Box, market: Market) -> Decimal:
-    """What a holding costs per hour now; of one that is launched, the most that it may.
+    """What a holding costs per hour now; of one that is launched or started, the most that it may.
 
     Parts without a known price, or rate of exchange, are left out.
     """
-    if box.state in LAUNCHING and box.ceiling is not None:
+    if box.state in BEGINNING and box.ceiling is not None:
         return box.ceiling.usd_per_hour
     known = per_hour(box, market.billing_of).known
     return sum((market.usd(each.amount, each.currency) or Decimal(0) for each in known), Decimal(0))

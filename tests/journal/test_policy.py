@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.policy_check import PolicyCheck
+from gpucloud.boxes.policy_check import PolicyCheck, StartCheck
 from gpucloud.errors import PolicyError
-from gpucloud.journal.events import StateChanged
-from gpucloud.journal.facts import Ceiling, Facts, Wanted
+from gpucloud.journal.events import Seen, StateChanged
+from gpucloud.journal.facts import Ceiling, Facts, Offer, Place, Wanted
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import copy, verify
 from gpucloud_pricing import Market
+from gpucloud_pricing.demand import Purchase
 from tests.journal.test_store import NOW, a_lease, clock
 from tests.journals import open_journal
 
@@ -33,6 +34,14 @@ RULES = Rules(
     tags=("team",),
     ttl_s=43200,
     checkpoint_to=("s3://lab",),
+)
+
+BEFORE_A_START = (
+    BoxState.PROVISIONING,
+    BoxState.BOOTSTRAPPING,
+    BoxState.READY,
+    BoxState.STOPPING,
+    BoxState.STOPPED,
 )
 
 
@@ -79,6 +88,28 @@ def test_of_twenty_launches_at_once_as_many_as_the_policy_allows_are_planned(
     refused = [each for each in told if each in {"boxes: 3", "per_hour: 3.5"}]
     journal = open_journal(tmp_path, clock)
     assert (len(journal.boxes(owner="me", over=True)), len(refused), len(told)) == (3, 17, 20)
+
+
+def test_of_two_stopped_boxes_that_start_at_once_the_second_sees_what_the_first_will_cost(
+    tmp_path: Path,
+) -> None:
+    journal = open_journal(tmp_path, clock)
+    journal.apply_policy(Rules(boxes={"*": 2}, per_hour={"*": Decimal("1.5")}), by="me")
+    started = StateChanged(state=BoxState.STARTING, facts=Facts(ceiling=Ceiling(usd_per_hour=Decimal(1))))
+    check = StartCheck(MARKET, clock, Decimal(1), NOW + timedelta(hours=1))
+    facts = Facts(
+        place=Place(cloud="aws", region="us-east-1"),
+        offer=Offer(instance_type="g4dn.xlarge", purchase=Purchase.ON_DEMAND),
+    )
+    for name in ("a", "b"):
+        box = plan(journal, name)
+        journal.write(box, Seen(facts=facts))
+        for state in BEFORE_A_START:
+            journal.write(box, StateChanged(state=state))
+    journal.write(journal.box("b-a"), started, forbids=check)
+    with pytest.raises(PolicyError, match=r"`per_hour: 1\.5` forbids a box at up to \$1\.0000"):
+        journal.write(journal.box("b-b"), started, forbids=check)
+    assert [box.state for box in journal.boxes(owner="me")] == [BoxState.STARTING, BoxState.STOPPED]
 
 
 def test_a_box_that_has_ended_makes_room_and_an_owner_may_have_a_limit_of_its_own(tmp_path: Path) -> None:

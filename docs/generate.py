@@ -50,7 +50,7 @@ NEXT = {
     Next.OTHER_QUOTA: "another region or type with headroom",
     Next.NEXT_OFFER: "the next offer under the limit",
     Next.LEAVE_CLOUD: "the other clouds; stops if this was the only one",
-    Next.AGAIN: "the same call again, within the budget",
+    Next.AGAIN: "the same call again, for up to a minute",
     Next.STOP: "stops and says so",
 }
 

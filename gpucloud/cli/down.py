@@ -31,8 +31,8 @@ def down(
 ) -> int:
     """Delete boxes; returns when the cloud confirms that nothing billable is left.
 
-    With --run-id, boxes are also searched for in every cloud, so any machine can delete them. Exit code 4:
-    then no cloud could be asked. 8: some regions could not be read.
+    With --run-id, boxes are also searched for in every cloud, so any machine can delete them. Exit code 4
+    means that no cloud could be asked, 8 that some regions could not be read.
     """
     with app.working() as (client, timeline):
         done = client.down(

@@ -115,9 +115,9 @@ def run(
     """Launch a box for one command, and delete the box in every outcome.
 
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
-    the home folder, where --sync copies its files; with --nodes on every node, with NODE_RANK, MASTER_ADDR …
-    Each line of output then begins with its node, and the first failure ends the others. With --detach, exits
-    with 0 once the command runs, and prints the run's ID.
+    the home folder, where --sync copies its files. With --nodes it runs on every node, with variables such as
+    NODE_RANK and MASTER_ADDR: each line of output begins with its node, and the first failure ends the
+    others. With --detach, exits with 0 once the command runs, and prints the run's ID.
     """
     if command and len(command) == 1 and is_spec_file(command[0]):
         raise UsageError(

@@ -395,7 +395,7 @@ def control(
         typer.Argument(metavar="KEY=VALUE...", help="Parameters of the setting; values may be JSON."),
     ] = None,
 ) -> None:
-    """Change a setting of one cloud: a quota, a permission, held capacity, commitments."""
+    """Change a setting of one cloud: quotas, permissions, capacity reservations, other commitments."""
     answer = _client(app).cloud(cloud, name, **dict(map(_pair, values or ())))
     _answer(app, {"answer": answer}, "Done." if answer in (None, {}) else str(answer))
 

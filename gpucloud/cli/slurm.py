@@ -96,7 +96,10 @@ def resume(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Foreg
 
 
 def suspend(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Foreground = False) -> int:
-    """End nodes: slurmctld's SuspendProgram. Returns at once, or when nothing is billed for them."""
+    """End nodes: slurmctld's SuspendProgram. Returns at once.
+
+    With --foreground, returns when nothing is billed for the nodes any more.
+    """
     _unblock_signals()
     if foreground:
         with app.working() as (client, _):

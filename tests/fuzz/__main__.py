@@ -26,7 +26,6 @@ from contextlib import ExitStack, redirect_stderr
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from tests.fuzz.mutation import MOST_BYTES, mutated
 
@@ -83,14 +82,13 @@ def fuzz_blindly(target: str, run: Callable[[bytes], None], *, seconds: int, mos
 
 def fuzz_by_coverage(target: str, run: Callable[[bytes], None], *, seconds: int, most: int) -> None:
     """Has libFuzzer change what reaches new code of this project. Ends the process."""
-    atheris: Any = import_module("atheris")
+    import atheris
 
     def change(data: bytes, most_bytes: int, seed: int) -> bytes:
         dice = random.Random(seed)  # noqa: S311  (no secret)
         if dice.random() < OWN_SHARE:
             return mutated(data, dice, most_bytes)
-        changed: bytes = atheris.Mutate(data, most_bytes)
-        return changed
+        return atheris.Mutate(data, most_bytes)
 
     corpus = FOUND / target / "corpus"
     corpus.mkdir(exist_ok=True)
@@ -111,7 +109,8 @@ def _targets() -> Mapping[str, Callable[[bytes], None]]:
     """The targets; where there is atheris, it learns which of the project's code they reach."""
     with ExitStack() as stack:
         if HAS_ATHERIS:
-            atheris: Any = import_module("atheris")
+            import atheris
+
             stack.enter_context(redirect_stderr(io.StringIO()))  # it names every module
             stack.enter_context(atheris.instrument_imports(include=list(ROOMS)))
         targets: Mapping[str, Callable[[bytes], None]] = import_module("tests.fuzz.targets").TARGETS

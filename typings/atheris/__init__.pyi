@@ -1,0 +1,13 @@
+# What tests.fuzz uses of atheris 3.
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+def Fuzz() -> None: ...
+def Mutate(data: bytes, max_size: int, /) -> bytes: ...
+def Setup(
+    args: list[str],
+    test_one_input: Callable[[bytes], None],
+    *,
+    custom_mutator: Callable[[bytes, int, int], bytes],
+) -> list[str]: ...
+def instrument_imports(include: list[str]) -> AbstractContextManager[object]: ...

@@ -59,6 +59,8 @@ def moment(text: Any) -> datetime | None:
 def refuse_nonsense(answer: Any) -> None:
     """Refuses a malformed successful answer: an object in JSON, whose ``value``, if any, lists objects.
 
+    Only what changes something may be answered with nothing.
+
     Args:
         answer: azure-core's ``HttpResponse``; it is read.
 
@@ -71,7 +73,7 @@ def refuse_nonsense(answer: Any) -> None:
     if answer.status_code >= 400 or "json" not in str(answer.headers.get("Content-Type", "")):
         return
     try:
-        body: Any = json.loads(answer.read() or b"{}")
+        body: Any = json.loads(answer.read() or (b"" if answer.request.method == "GET" else b"{}"))
     except (ValueError, RecursionError) as error:
         raise MalformedAnswerError(f"the answer to {asked} is not JSON: {error}") from error
     listed: Any = cast("Json", body).get("value", []) if isinstance(body, dict) else None

@@ -1,7 +1,6 @@
 """The readers of what others wrote, as functions of bytes, each with what must hold of every input.
 
-A target returns, or raises an error that its reader documents. An error must also be fit to be shown: short,
-and nothing in it may control a terminal.
+A target returns, or raises an error that its reader documents. An error must also be fit to be shown.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from gpucloud.boxes import fabric_test, gpu_test
 from gpucloud.cli import budget
 from gpucloud.cli.completion_line import joined, typed
-from gpucloud.cli.failure import as_text, explain
 from gpucloud.cli.output import clean
 from gpucloud.clouds import audit
 from gpucloud.clouds.fetch import is_trusted
@@ -80,10 +78,9 @@ from gpucloud_pricing import Market
 from gpucloud_templates.guard.metrics import OF_BOX, metrics_text
 from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, xid_number
 from tests.fuzz.clouds import cloud_answer
+from tests.fuzz.shown import is_shown
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
-LONGEST_ERROR = 20_000
-"""The most characters of an error as a person reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +100,7 @@ class Target:
         try:
             self.run(data)
         except self.documented as error:
-            shown = as_text(explain(error))
-            assert shown == clean(shown), "an error controls the terminal"
-            assert len(shown) <= LONGEST_ERROR, f"an error of {len(shown)} characters"
+            is_shown(error)
 
 
 @cache

@@ -9,7 +9,8 @@ import zlib
 
 import pytest
 
-from tests.fuzz.__main__ import CORPUS, inputs
+from tests.fuzz.__main__ import CORPUS, inputs, seeds_of
+from tests.fuzz.clouds import CLOUDS, asked_by, calls_of
 from tests.fuzz.targets import TARGETS
 
 
@@ -22,3 +23,8 @@ def test_whatever_others_wrote_is_read_or_refused_in_words(name: str) -> None:
 
 def test_every_target_has_a_corpus_and_every_corpus_a_target() -> None:
     assert {each.name for each in CORPUS.iterdir()} == set(TARGETS)
+
+
+@pytest.mark.parametrize("cloud", list(CLOUDS))
+def test_every_reader_of_a_cloud_has_an_input_in_the_corpus(cloud: str) -> None:
+    assert {asked_by(cloud, data)[0] for data in seeds_of(f"cloud-{cloud}")} == set(calls_of(cloud))

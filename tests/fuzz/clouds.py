@@ -48,7 +48,9 @@ READS = (
     *("console", "identity", "permissions"),
 )
 """The readers that change nothing."""
-APART = frozenset({"get", "find", "quotes", "headroom"})
+CHANGES = ("launch", "admit", "extend", "ensure_end")
+"""The others."""
+APART = frozenset({"get", "find", "quotes", "headroom", "launch"})
 """The readers that ask several things, none of which follows from what another is answered."""
 WHOLE = Damage(0, 0.0)
 CONFIRMED = f"GET /subscriptions/{azure_wire.SUBSCRIPTION}"
@@ -64,18 +66,18 @@ class Wire:
 
     Attributes:
         call: the call whose answer is ``answer``, with this ``status`` of HTTP.
-        asked: every call that was made, with its answer.
+        asked: every call that was made.
     """
 
     whole: Callable[[str], str | None]
     call: str = ""
     answer: bytes = b""
     status: int = 200
-    asked: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
+    asked: list[str] = field(default_factory=list[str])
 
     def is_own(self, call: str) -> bool:
         """Whether a call has this input's answer, the next time that it is made."""
-        return call == self.call and sum(each == call for each, _ in self.asked) < MOST_PAGES
+        return call == self.call and self.asked.count(call) < MOST_PAGES
 
     def urlopen(self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any) -> Any:
         """As urllib3's pools of connections have it: all three SDKs send by one."""
@@ -84,7 +86,7 @@ class Wire:
         if not self.is_own(call):
             text = self.whole(call) if len(self.asked) < MOST_CALLS else None
             status, given = (404, b"{}") if text is None else (200, text.encode())
-        self.asked.append((call, given))
+        self.asked.append(call)
         return urllib3.HTTPResponse(
             body=io.BytesIO(given),
             status=status,
@@ -219,7 +221,7 @@ class _Sdk:
             return None
         if len(self.wire.asked) >= MOST_CALLS:
             return None
-        self.wire.asked.append((call, b""))
+        self.wire.asked.append(call)
         return (self.parsed[call][0], deepcopy(self.parsed[call][1]))
 
     def learn(self, http_response: Any, parsed: Any, model: Any, **_: Any) -> None:
@@ -256,23 +258,22 @@ def connected(cloud: str, **given: Any) -> Iterator[tuple[Any, Wire]]:
 
 
 @cache
-def calls_of(cloud: str) -> Mapping[str, Sequence[frozenset[str]]]:
-    """The calls of each question of each reader where all answers are whole; only readers that call."""
+def calls_of(cloud: str, names: Sequence[str]) -> Mapping[str, Sequence[frozenset[str]]]:
+    """The calls of each question of these readers where all answers are whole; only of readers that call."""
     found: dict[str, list[frozenset[str]]] = {}
-    for name in READS:
+    for name in names:
         with connected(cloud) as (provider, wire):
             for question in READERS[name](provider, AT[cloud]):
                 before = len(wire.asked)
                 read(provider, question)
-                calls = frozenset(call for call, _ in wire.asked[before:])
-                found.setdefault(name, []).append(calls)
+                found.setdefault(name, []).append(frozenset(wire.asked[before:]))
     return {name: calls for name, calls in found.items() if any(calls)}
 
 
-def asked_by(cloud: str, data: bytes) -> tuple[str, int, str, bytes]:
+def asked_by(cloud: str, names: Sequence[str], data: bytes) -> tuple[str, int, str, bytes]:
     """The reader, the status, the call and its answer of an input; a head of nonsense stands for any."""
     head, _, answer = data.partition(b"\n")
-    text, any_number, readers = head.decode(errors="replace"), zlib.crc32(head), calls_of(cloud)
+    text, any_number, readers = head.decode(errors="replace"), zlib.crc32(head), calls_of(cloud, names)
     refused = _STATUS.match(text)
     name, _, call = (text[refused.end() :] if refused else text).partition(" ")
     if name not in readers:
@@ -283,13 +284,13 @@ def asked_by(cloud: str, data: bytes) -> tuple[str, int, str, bytes]:
     return name, int(refused[1]) if refused else 200, call, answer
 
 
-def cloud_answer(cloud: str, data: bytes) -> None:
-    """A reader returns, or refuses the answer with an error that is fit to be shown."""
-    name, status, call, answer = asked_by(cloud, data)
+def cloud_answer(cloud: str, names: Sequence[str], data: bytes) -> None:
+    """One of these readers returns, or refuses the answer with an error that is fit to be shown."""
+    name, status, call, answer = asked_by(cloud, names, data)
     with connected(cloud, call=call, status=status, answer=answer) as (provider, _wire):
         asks = Cloud(provider=provider, backoff=Backoff(budget_s=0))._call
         for number, question in enumerate(READERS[name](provider, AT[cloud])):
-            if name in APART and call not in calls_of(cloud)[name][number]:
+            if name in APART and call not in calls_of(cloud, names)[name][number]:
                 continue
             try:
                 _holds(asks("read the answer", question))

@@ -77,7 +77,7 @@ from gpucloud_azure import price_list as azure_prices
 from gpucloud_pricing import Market
 from gpucloud_templates.guard.metrics import OF_BOX, metrics_text
 from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, xid_number
-from tests.fuzz.clouds import cloud_answer
+from tests.fuzz.clouds import CHANGES, READS, cloud_answer
 from tests.fuzz.shown import is_shown
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -591,9 +591,12 @@ TARGETS: Mapping[str, Target] = {
     "box-metrics": Target(partial(_box, _scraped)),
     "box-variables": Target(variables, VALUE),
     "budget": Target(budget_options),
-    "cloud-alibaba": Target(partial(cloud_answer, "alibaba"), (), tries=10),
-    "cloud-aws": Target(partial(cloud_answer, "aws"), (), tries=10),
-    "cloud-azure": Target(partial(cloud_answer, "azure"), (), tries=10),
+    "cloud-alibaba": Target(partial(cloud_answer, "alibaba", READS), (), tries=10),
+    "cloud-alibaba-changes": Target(partial(cloud_answer, "alibaba", CHANGES), (), tries=3),
+    "cloud-aws": Target(partial(cloud_answer, "aws", READS), (), tries=10),
+    "cloud-aws-changes": Target(partial(cloud_answer, "aws", CHANGES), (), tries=3),
+    "cloud-azure": Target(partial(cloud_answer, "azure", READS), (), tries=10),
+    "cloud-azure-changes": Target(partial(cloud_answer, "azure", CHANGES), (), tries=3),
     "cluster": Target(cluster_file),
     "completion": Target(completion, ()),
     "defaults": Target(defaults_file),

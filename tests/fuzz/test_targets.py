@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from tests.fuzz.__main__ import CORPUS, inputs, seeds_of
-from tests.fuzz.clouds import CLOUDS, asked_by, calls_of
+from tests.fuzz.clouds import CHANGES, CLOUDS, READS, asked_by, calls_of
 from tests.fuzz.targets import TARGETS
 
 
@@ -27,4 +27,6 @@ def test_every_target_has_a_corpus_and_every_corpus_a_target() -> None:
 
 @pytest.mark.parametrize("cloud", list(CLOUDS))
 def test_every_reader_of_a_cloud_has_an_input_in_the_corpus(cloud: str) -> None:
-    assert {asked_by(cloud, data)[0] for data in seeds_of(f"cloud-{cloud}")} == set(calls_of(cloud))
+    for target, names in ((f"cloud-{cloud}", READS), (f"cloud-{cloud}-changes", CHANGES)):
+        found = {asked_by(cloud, names, data)[0] for data in seeds_of(target)}
+        assert found == set(calls_of(cloud, names)), target

@@ -22,7 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import ExitStack, redirect_stderr
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,6 +94,9 @@ def fuzz_by_coverage(target: str, run: Callable[[bytes], None], *, seconds: int,
 
     corpus = FOUND / target / "corpus"
     corpus.mkdir(exist_ok=True)
+    with atheris.instrument_imports(include=list(ROOMS)):
+        for data in seeds_of(target):  # what is imported and made at its first use takes its time here
+            run(data)
     options = {
         "max_total_time": seconds,
         "runs": most,
@@ -109,11 +112,11 @@ def fuzz_by_coverage(target: str, run: Callable[[bytes], None], *, seconds: int,
 
 def _targets() -> Mapping[str, Callable[[bytes], None]]:
     """The targets; where there is atheris, it learns which of the project's code they reach."""
-    with redirect_stderr(io.StringIO()):  # atheris names every module
+    with ExitStack() as stack:
         if HAS_ATHERIS:
             atheris: Any = import_module("atheris")
-            # To the end of the process: some modules are imported at their first use.
-            atheris.instrument_imports(include=list(ROOMS)).__enter__()
+            stack.enter_context(redirect_stderr(io.StringIO()))  # it names every module
+            stack.enter_context(atheris.instrument_imports(include=list(ROOMS)))
         targets: Mapping[str, Callable[[bytes], None]] = import_module("tests.fuzz.targets").TARGETS
     return targets
 
@@ -131,11 +134,8 @@ def _fuzz(target: str, run: Callable[[bytes], None], *, seconds: int, most: int)
             os.dup2(log.fileno(), 2)
         tempfile.tempdir = str(scratch)
         fuzz = fuzz_by_coverage if HAS_ATHERIS else fuzz_blindly
-        watch = watched(target, run, counted)
         try:
-            for data in seeds_of(target):  # what is imported and made at the first use takes its time here
-                watch(data)
-            fuzz(target, watch, seconds=seconds, most=most)
+            fuzz(target, watched(target, run, counted), seconds=seconds, most=most)
         except BaseException:  # atheris ends by SystemExit; what failed is told
             os._exit(1)
         os._exit(0)

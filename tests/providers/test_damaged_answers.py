@@ -229,30 +229,18 @@ def test_a_value_of_aws_that_is_there_twice_is_a_malformed_answer(wire: aws_wire
         AwsProvider(own_profile()).find(Search(token="t"))
 
 
-@pytest.mark.parametrize("body", ["", "null", "[" * 3000], ids=["nothing", "null", "deep"])
-@pytest.mark.parametrize(
-    "name", ["commitments", "console", "find", "get", "headroom", "permissions", "quotes"]
-)
-def test_an_answer_of_azure_that_is_no_object_is_malformed(
-    azure_wire: AzureServer, body: str, name: str
-) -> None:
-    for path in (
-        "reservations",
-        "resources",
-        "resourcegroups",
-        "skus",
-        "usages",
-        "permissions",
-        "prices",
-        "m",
-    ):
+@pytest.mark.parametrize("body", ["", "[" * 3000], ids=["nothing", "deep"])
+def test_an_answer_of_azure_that_is_no_object_is_malformed(azure_wire: AzureServer, body: str) -> None:
+    for path in ("m", "permissions", "prices", "reservations", "resourcegroups", "resources", "skus"):
         azure_wire.say("GET", f"/{path}", AzureAnswer(body))
+    azure_wire.say("GET", "/usages", AzureAnswer(body))
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", AzureAnswer(body))
     provider = AzureProvider(own_profile())
-    refused = 0
-    for call in READERS[name](provider, AT["azure"]):
-        try:
-            call()
-        except MalformedAnswerOfAzure:
-            refused += 1
-    assert refused
+    for name in ("commitments", "console", "find", "get", "headroom", "permissions", "quotes"):
+        refused = 0
+        for call in READERS[name](provider, AT["azure"]):
+            try:
+                call()
+            except MalformedAnswerOfAzure:
+                refused += 1
+        assert refused, name

@@ -447,6 +447,10 @@ class HeldCapacity:
     purchase: str  # "reservation" or "capacity_block"
 
 
+MOST_DIGITS = 30
+"""Of a quota: "unlimited" is a number of up to 64 bits in all clouds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """How much of something an account may rent in a region.
@@ -472,6 +476,12 @@ class Quota:
     used: Decimal | None
     fix: str
     request: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuses figures that nobody can be given: what follows would be compared with them, and shown."""
+        for figure in (self.limit, self.used or Decimal(0)):
+            if not figure.is_finite() or abs(figure.adjusted()) > MOST_DIGITS:
+                raise ValueError(f"{figure} is no quota")
 
     def more(self, needed: Decimal) -> str:
         """How to ask for a limit under which this much more fits."""

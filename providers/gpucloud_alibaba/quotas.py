@@ -46,18 +46,18 @@ def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Pur
             shown = item.attribute_values.value_item if item.attribute_values else None
             if item.attribute_name in {limit, used} and shown:  # others are no numbers
                 values[item.attribute_name] = Decimal(str(shown[0].value))
-    if limit not in values:
-        return ()
-    return [
-        Quota(
-            cloud=CLOUD,
-            region=region,
-            name=limit,
-            instance_types=tuple(instance_types),
-            unit="vcpus",
-            limit=values[limit],
-            used=values.get(used),
-            fix=FIX,
-            request=REQUEST.format(region=region),
-        )
-    ]
+        if limit not in values:
+            return ()
+        return [
+            Quota(
+                cloud=CLOUD,
+                region=region,
+                name=limit,
+                instance_types=tuple(instance_types),
+                unit="vcpus",
+                limit=values[limit],
+                used=values.get(used),
+                fix=FIX,
+                request=REQUEST.format(region=region),
+            )
+        ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -79,15 +80,22 @@ class Answer(dict[str, Any]):
 
 
 def guarded(value: Any) -> Any:
-    """An answer with each of its objects as an :class:`Answer`."""
+    """An answer with each of its objects as an :class:`Answer`.
+
+    Raises:
+        MalformedAnswerError: botocore's parser passes on the elements of XML where there are several for one
+            value.
+    """
     match value:
         case dict():
             members = cast("dict[str, Any]", value)
             return Answer({name: guarded(member) for name, member in members.items()})
         case list():
             return [guarded(each) for each in cast("Iterable[Any]", value)]
-        case _:
+        case None | str() | bytes() | int() | float() | datetime():
             return value
+        case _:
+            raise MalformedAnswerError("the answer has several values for one")
 
 
 def table() -> Table:

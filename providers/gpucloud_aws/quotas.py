@@ -69,9 +69,8 @@ def headroom(
         code = code_for(name, purchase)
         if code in used:
             used[code] += vcpus
-    found: list[Quota] = []
-    for (code, names), limit in zip(types.items(), limits.result(), strict=True):
-        found.append(
+    with reading("GetServiceQuota"):
+        return [
             Quota(
                 cloud=CLOUD,
                 region=region,
@@ -83,8 +82,8 @@ def headroom(
                 fix=FIX.format(region=region, code=code),
                 request=REQUEST.format(region=region, code=code),
             )
-        )
-    return found
+            for (code, names), limit in zip(types.items(), limits.result(), strict=True)
+        ]
 
 
 def _running(ec2: Any, *, spot: bool) -> Iterator[tuple[str, int]]:

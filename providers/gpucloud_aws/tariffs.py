@@ -143,6 +143,7 @@ def _ask(pricing: Any, sold: Sold, regions: Sequence[str] | None, currency: str,
 
 def _read(text: str, sold: Sold, currency: str, today: date) -> Steps | SetAside:
     """The steps in one element of ``PriceList``; none for another thing; set aside if one is malformed."""
+    shown = str(text)[:ROW_SHOWN]
     try:
         row: Any = json.loads(text)
         attributes: Mapping[str, str] = row["product"]["attributes"]
@@ -153,11 +154,11 @@ def _read(text: str, sold: Sold, currency: str, today: date) -> Steps | SetAside
         dimensions = [each for term in terms for each in term["priceDimensions"].values()]
         told = sorted(_steps(dimensions, sold, currency))
         if not told:
-            return SetAside(reason=MISSING, row=text[:ROW_SHOWN])
+            return SetAside(reason=MISSING, row=shown)
     except _NoPriceError as error:
-        return SetAside(reason=str(error), row=text[:ROW_SHOWN])
+        return SetAside(reason=str(error), row=shown)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        return SetAside(reason=MISSING, row=text[:ROW_SHOWN])
+        return SetAside(reason=MISSING, row=shown)
     region, to = place
     return [
         Tariff(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Witness
-from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError
+from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError, reading
 
 if TYPE_CHECKING:
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
+    from azure.core.rest import HttpRequest
     from azure.mgmt.compute import ComputeManagementClient
     from azure.mgmt.computeschedule import ComputeScheduleMgmtClient
     from azure.mgmt.resource.resources import ResourceManagementClient
@@ -151,9 +152,7 @@ class Clients:
             following = page.get("nextLink")
             if not following:
                 return
-            response = self.resources().send_request(HttpRequest("GET", str(following)))
-            response.raise_for_status()
-            page = response.json()
+            page = self._sent(client, HttpRequest("GET", str(following)))[0]
         raise MalformedAnswerError(f"{path} gave {PAGES} pages and still more")
 
     def date(self) -> str:
@@ -197,11 +196,15 @@ class Clients:
     ) -> tuple[Mapping[str, Any], str]:
         from azure.core.rest import HttpRequest
 
-        response = client.send_request(
-            HttpRequest("GET", self.endpoint + path, params={"api-version": api, **query})
+        return self._sent(
+            client, HttpRequest("GET", self.endpoint + path, params={"api-version": api, **query})
         )
+
+    def _sent(self, client: ResourceManagementClient, request: HttpRequest) -> tuple[Mapping[str, Any], str]:
+        response = client.send_request(request)
         response.raise_for_status()
-        return response.json(), response.headers.get("Date", "")
+        with reading("a GET"):
+            return response.json(), response.headers.get("Date", "")
 
     def _directory(self) -> ResourceManagementClient:
         """The client for calls without a subscription."""

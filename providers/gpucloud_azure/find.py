@@ -219,6 +219,7 @@ def show(clients: Clients, ref_id: str) -> Json:
     return plain(answer)
 
 
+@reading("a resource")
 def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
     """One resource by its id.
 

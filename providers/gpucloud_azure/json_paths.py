@@ -59,6 +59,8 @@ def moment(text: Any) -> datetime | None:
 def refuse_nonsense(answer: Any) -> None:
     """Refuses a malformed successful answer: an object in JSON, whose ``value``, if any, lists objects.
 
+    A deletion may be answered with nothing, as may an action, and what is accepted for later.
+
     Args:
         answer: azure-core's ``HttpResponse``; it is read.
 
@@ -70,8 +72,9 @@ def refuse_nonsense(answer: Any) -> None:
         raise MalformedAnswerError(f"the answer to {asked} is a redirect, which gpucloud does not follow")
     if answer.status_code >= 400 or "json" not in str(answer.headers.get("Content-Type", "")):
         return
+    may_be_empty = answer.request.method in {"DELETE", "POST"} or answer.status_code in {202, 204}
     try:
-        body: Any = json.loads(answer.read() or b"{}")
+        body: Any = json.loads(answer.read() or (b"{}" if may_be_empty else b""))
     except (ValueError, RecursionError) as error:
         raise MalformedAnswerError(f"the answer to {asked} is not JSON: {error}") from error
     listed: Any = cast("Json", body).get("value", []) if isinstance(body, dict) else None

@@ -116,8 +116,8 @@ def policies_of(
         RequestIdPolicy(),
         HeadersPolicy(),
         _user_agent(),
-        Sense(),
         ContentDecodePolicy(),
+        Sense(),  # sees an answer before the SDK decodes it
         ReadRetries(),
         Proxies(profile),
         AllowList(endpoint),
@@ -128,12 +128,11 @@ def policies_of(
 
 
 def open_policies(profile: Profile) -> list[Any]:
-    """A chain for requests that must have no credentials: prices, and the console's blob."""
+    """A chain for requests that must have no credentials: prices, and the console's blob. None is decoded."""
     return [
         RequestIdPolicy(),
         HeadersPolicy(),
         _user_agent(),
-        ContentDecodePolicy(),
         ReadRetries(),
         Proxies(profile),
     ]

@@ -123,7 +123,7 @@ def _page(response: Any) -> Mapping[str, Any]:
     try:
         page: Mapping[str, Any] = response.json()
         rows = page["Items"]
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
         raise MalformedAnswerError(f"the price list returned a malformed page: {error!r}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in list_at(page, "Items")):
         raise MalformedAnswerError("the price list answered a page without rows")

@@ -288,11 +288,12 @@ class AzureProvider:
         """The serial console's text, which boot diagnostics keep; empty while there is none."""
         self._refuse_foreign(ref)
         group, name = ids.name_of(ref.id)
-        answer = plain(
-            self.clients.compute().virtual_machines.retrieve_boot_diagnostics_data(
-                group, name, sas_uri_expiration_time_in_minutes=5
+        with errors.reading("retrieveBootDiagnosticsData"):
+            answer = plain(
+                self.clients.compute().virtual_machines.retrieve_boot_diagnostics_data(
+                    group, name, sas_uri_expiration_time_in_minutes=5
+                )
             )
-        )
         return self._blob(str(answer.get("serialConsoleLogBlobUri") or ""))
 
     @property

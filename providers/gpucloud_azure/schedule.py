@@ -17,7 +17,7 @@ from gpucloud.clouds.kit import in_threads, together
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify
+from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify, reading
 from gpucloud_azure.ids import api, canonical, id_in, name_of, parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, text_at
 
@@ -123,9 +123,10 @@ def submit(
         only: whether there is no other timer.
     """
     try:
-        answer = clients.schedules().scheduled_actions.virtual_machines_submit_deallocate(
-            region, deallocation_of(ids, deadline)
-        )
+        with reading("virtualMachinesSubmitDeallocate"):
+            answer = clients.schedules().scheduled_actions.virtual_machines_submit_deallocate(
+                region, deallocation_of(ids, deadline)
+            )
     except Exception as error:
         verdict = classify(error)
         if verdict is None or isinstance(error, AzureRefusal):
@@ -186,9 +187,10 @@ def cancel(clients: Clients, region: str, timers: Sequence[str]) -> None:
     if not timers:
         return
     operations = [timer.rpartition("/")[2] for timer in timers]  # older journals have the operation alone
-    answer = clients.schedules().scheduled_actions.virtual_machines_cancel_operations(
-        region, {"operationIds": operations, "correlationid": _correlation(*operations)}
-    )
+    with reading("virtualMachinesCancelOperations"):
+        answer = clients.schedules().scheduled_actions.virtual_machines_cancel_operations(
+            region, {"operationIds": operations, "correlationid": _correlation(*operations)}
+        )
     states = {
         text_at(result, "operation", "operationId"): text_at(result, "operation", "state")
         for result in list_at(plain(answer), "results")

@@ -1,7 +1,9 @@
 """The readers of clouds' answers: providers with the vendors' SDKs, whose connections end in this process.
 
-The first line of an input has a reader (``tests.providers.readers``) and a call; the rest is the answer to
-that call. All other calls have whole answers, made from the vendors' models.
+The first line of an input has a reader (``tests.providers.readers``) and a call, and before them an HTTP
+status where it is not 200; the rest is the answer to that call. All other calls have whole answers, made from
+the vendors' models. What a reader asks of its cloud without that call is left out, and nothing waits, so that
+an input takes milliseconds.
 """
 
 from __future__ import annotations
@@ -9,36 +11,51 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from typing import Any
-from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 import urllib3
 from azure.core.credentials import AccessToken
 
+from gpucloud.clouds.cloud import Backoff, Cloud
 from gpucloud.clouds.profile import Profile
+from gpucloud.errors import GpucloudError
+from gpucloud.resources import Quote
 from gpucloud_alibaba import actions as alibaba_actions
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws import actions as aws_actions
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
+from tests.fuzz.shown import is_shown
 from tests.providers import alibaba_wire, aws_wire, azure_wire
 from tests.providers.answers import Damage, alibaba_answer, aws_answer, azure_answer
 from tests.providers.readers import AT, READERS, read
 
 MOST_CALLS = 60
-"""Of one input: a call beyond is not answered. An answer may ask for another page again and again."""
+"""Of one input: a call beyond is not answered."""
+MOST_PAGES = 3
+"""The answer of an input may ask for another page again and again; after so many, it is the whole one."""
 READS = (
     *("get", "find", "quotes", "headroom", "held", "prices", "tariffs", "commitments"),
     *("console", "identity", "permissions"),
 )
-"""The readers that change nothing, and so wait for nothing."""
+"""The readers that change nothing."""
+CHANGES = ("launch", "admit", "extend", "ensure_end")
+"""The others."""
+APART = frozenset({"get", "find", "quotes", "headroom", "launch"})
+"""The readers that ask several things, none of which follows from what another is answered: one is asked."""
 WHOLE = Damage(0, 0.0)
+CONFIRMED = f"GET /subscriptions/{azure_wire.SUBSCRIPTION}"
+"""A call that clients of Azure make once."""
+_STATUS = re.compile(r"([345]\d\d) ")
 _SERVICES = {operation: service for service, operation in aws_actions.ACTIONS}
 _PRODUCTS = {action: product for product, action in alibaba_actions.ACTIONS}
 
@@ -48,26 +65,31 @@ class Wire:
     """Answers requests in this process.
 
     Attributes:
-        call: the call whose answer is ``answer``.
-        asked: every call that was answered, with its answer.
+        call: the call whose answer is ``answer``, with this ``status`` of HTTP.
+        asked: every call that was made.
     """
 
     whole: Callable[[str], str | None]
     call: str = ""
     answer: bytes = b""
-    asked: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
+    status: int = 200
+    asked: list[str] = field(default_factory=list[str])
+
+    def is_own(self, call: str) -> bool:
+        """Whether a call has this input's answer, the next time that it is made."""
+        return call == self.call and self.asked.count(call) < MOST_PAGES
 
     def urlopen(self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any) -> Any:
         """As urllib3's pools of connections have it: all three SDKs send by one."""
         call = _call_of(method, url, body, headers or {})
-        given = self.answer if self.call and self.call == call else None
-        if given is None:
+        status, given = self.status, self.answer
+        if not self.is_own(call):
             text = self.whole(call) if len(self.asked) < MOST_CALLS else None
-            given = None if text is None else text.encode()
-        self.asked.append((call, given or b""))
+            status, given = (404, b"{}") if text is None else (200, text.encode())
+        self.asked.append(call)
         return urllib3.HTTPResponse(
-            body=io.BytesIO(b"{}" if given is None else given),
-            status=404 if given is None else 200,
+            body=io.BytesIO(given),
+            status=status,
             headers={
                 "Content-Type": "application/json",
                 "Date": "Thu, 26 Nov 2026 12:00:00 GMT",
@@ -167,47 +189,118 @@ CLOUDS: Mapping[str, tuple[Callable[[], Any], Callable[[str], str | None]]] = {
 }
 
 
+# --- one input
+
+
+@dataclass
+class _Sdk:
+    """The SDK's clients of a cloud, which take long to make, and the wire that they end at.
+
+    Attributes:
+        parsed: whole answers of AWS, as botocore has read them.
+    """
+
+    clients: Any
+    wire: Wire
+    parsed: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def own(self) -> Any:
+        """Clients of one input: those that it has made, for regions that it names, are not kept."""
+        mine = copy(self.clients)
+        for name, value in vars(mine).items():
+            if isinstance(value, dict):
+                setattr(mine, name, dict(value))
+        if self.wire.call == CONFIRMED:
+            mine._confirmed = None
+        return mine
+
+    def known(self, model: Any, **_: Any) -> Any:
+        """What botocore is told before a call: the whole answer, if it has read it already."""
+        call = model.name
+        if call not in self.parsed or self.wire.call in {call, "gpucloud-i-1"}:
+            return None
+        if len(self.wire.asked) >= MOST_CALLS:
+            return None
+        self.wire.asked.append(call)
+        return (self.parsed[call][0], deepcopy(self.parsed[call][1]))
+
+    def learn(self, http_response: Any, parsed: Any, model: Any, **_: Any) -> None:
+        """What botocore tells after a call."""
+        if not self.wire.call:
+            self.parsed[model.name] = (http_response, deepcopy(parsed))
+
+
 @cache
-def _clients(cloud: str) -> Any:
-    """The SDK's clients, which take long to make."""
-    return CLOUDS[cloud][0]().clients
+def _sdk(cloud: str) -> _Sdk:
+    sdk = _Sdk(CLOUDS[cloud][0]().clients, Wire(cache(CLOUDS[cloud][1])))
+    if cloud == "aws":
+        events = sdk.clients._opened().events
+        events.register("before-call", sdk.known)
+        events.register("after-call", sdk.learn)
+    return sdk
 
 
 @contextmanager
-def connected(cloud: str, call: str = "", answer: bytes = b"") -> Iterator[tuple[Any, Wire]]:
-    """A provider whose connections end here, with one answer of its own."""
-    make, whole = CLOUDS[cloud]
-    wire = Wire(cache(whole), call, answer)
-    with mock.patch.object(urllib3.HTTPConnectionPool, "urlopen", _bound(wire)):
-        provider = make()
-        provider.clients = _clients(cloud)
-        yield provider, wire
+def connected(cloud: str, **given: Any) -> Iterator[tuple[Any, Wire]]:
+    """A provider whose connections end here at once, with one answer of its own (see :class:`Wire`)."""
+    sdk = _sdk(cloud)
+    sdk.wire = Wire(sdk.wire.whole, **given)
+    provider = CLOUDS[cloud][0]()
+    provider.clients = sdk.own() if given else sdk.clients
+    pool: Any = urllib3.HTTPConnectionPool
+    real, sleep = pool.urlopen, time.sleep
+    try:  # by hand: `mock` takes a hundred times as long
+        pool.urlopen = lambda _pool, *args, **options: sdk.wire.urlopen(*args, **options)
+        time.sleep = lambda _seconds: None
+        yield provider, sdk.wire
+    finally:
+        pool.urlopen, time.sleep = real, sleep
 
 
-def _bound(wire: Wire) -> Callable[..., Any]:
-    return lambda _pool, *args, **options: wire.urlopen(*args, **options)
-
-
-def cloud_answer(cloud: str, data: bytes) -> None:
-    """A reader returns, or refuses the answer with a class."""
-    head, _, answer = data.partition(b"\n")
-    name, _, call = head.decode(errors="replace").partition(" ")
-    if name not in READS:
-        name = READS[zlib.crc32(head) % len(READS)]
-    with connected(cloud, call, answer) as (provider, _wire):
-        for question in READERS[name](provider, AT[cloud]):
-            read(provider, question)
-
-
-def whole_answers(cloud: str) -> Iterator[tuple[str, bytes]]:
-    """An input for each call of each reader, with the whole answer; a name for each."""
-    seen = set[str]()
-    for name in READS:
+@cache
+def calls_of(cloud: str, names: Sequence[str]) -> Mapping[str, Sequence[frozenset[str]]]:
+    """The calls of each question of these readers where all answers are whole; only of readers that call."""
+    found: dict[str, list[frozenset[str]]] = {}
+    for name in names:
         with connected(cloud) as (provider, wire):
             for question in READERS[name](provider, AT[cloud]):
+                before = len(wire.asked)
                 read(provider, question)
-            for call, answer in list(wire.asked):
-                if answer and call not in seen:
-                    seen.add(call)
-                    plain = re.sub(r"[^A-Za-z]+", "-", call.rpartition("/providers/")[2]).strip("-")
-                    yield f"{name}-{plain}"[:60], f"{name} {call}\n".encode() + answer
+                found.setdefault(name, []).append(frozenset(wire.asked[before:]))
+    return {name: calls for name, calls in found.items() if any(calls)}
+
+
+def asked_by(cloud: str, names: Sequence[str], data: bytes) -> tuple[str, int, str, bytes]:
+    """The reader, the status, the call and its answer of an input; a head of nonsense stands for any."""
+    head, _, answer = data.partition(b"\n")
+    text, any_number, readers = head.decode(errors="replace"), zlib.crc32(head), calls_of(cloud, names)
+    refused = _STATUS.match(text)
+    name, _, call = (text[refused.end() :] if refused else text).partition(" ")
+    if name not in readers:
+        name = sorted(readers)[any_number % len(readers)]
+    calls = sorted(frozenset[str]().union(*readers[name]))
+    if call not in calls:
+        call = calls[any_number % len(calls)]
+    return name, int(refused[1]) if refused else 200, call, answer
+
+
+def cloud_answer(cloud: str, names: Sequence[str], data: bytes) -> None:
+    """One of these readers returns, or refuses the answer with an error that is fit to be shown."""
+    name, status, call, answer = asked_by(cloud, names, data)
+    with connected(cloud, call=call, status=status, answer=answer) as (provider, _wire):
+        asks = Cloud(provider=provider, backoff=Backoff(budget_s=0))._call
+        fitting = [number for number, calls in enumerate(calls_of(cloud, names)[name]) if call in calls]
+        chosen = fitting[zlib.crc32(data) % len(fitting)] if name in APART else None
+        for number, question in enumerate(READERS[name](provider, AT[cloud])):
+            if chosen not in {None, number}:
+                continue
+            try:
+                _holds(asks("read the answer", question))
+            except GpucloudError as error:
+                is_shown(error)
+
+
+def _holds(found: Any) -> None:
+    """A price is one that somebody pays."""
+    for each in found if isinstance(found, list | tuple) else ():
+        assert not isinstance(each, Quote) or 0 < each.price_per_hour < Decimal("Infinity")

@@ -222,10 +222,15 @@ LISTED = (LIST_PRICE, *map(list_tariff, aws_tariffs.SOLD))
 
 
 @cache
-def _whole_of_aws(service: str, operation: str) -> tuple[str, Any]:
+def _model_of_aws(service: str) -> Any:
     from botocore.session import get_session
 
-    model: Any = get_session().get_service_model(service)
+    return get_session().get_service_model(service)
+
+
+@cache
+def _whole_of_aws(service: str, operation: str) -> tuple[str, Any]:
+    model = _model_of_aws(service)
     output = model.operation_model(operation).output_shape
     return str(model.protocol), aws_value(output, operation) if output else {}
 

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from azure.core.exceptions import AzureError, HttpResponseError
 
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.clouds.cloud import Backoff, Cloud
+from gpucloud.errors import ErrorClass, OutcomeUnknownError, UsageError
 from gpucloud.resources import End, Machine, ResourceKind, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
-from gpucloud_azure.errors import ChangedRequestError, NotEndingError, classify
+from gpucloud_azure.errors import ChangedRequestError, MalformedAnswerError, NotEndingError, classify
 from gpucloud_azure.find import machine_of
 from gpucloud_azure.ids import group_id, id_in, name_of
 from gpucloud_azure.images import image_for
@@ -599,6 +600,24 @@ def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: A
     assert verdict is not None
     assert verdict.error_class is ErrorClass.UNSUPPORTED
     assert not azure_wire.calls("PUT", f"/shutdown-computevm-{VM}")
+
+
+def test_a_timer_that_azure_answers_with_nothing_is_neither_set_nor_cancelled(azure_wire: Wire) -> None:
+    azure_wire.say("POST", SUBMIT, Answer(""))
+    azure_wire.say("POST", CANCEL, Answer(""))
+    azure = AzureProvider(own_profile())
+    with pytest.raises(MalformedAnswerError, match="SubmitDeallocate"):
+        launch(azure, deadline=DEADLINE + timedelta(days=3))
+    with pytest.raises(MalformedAnswerError, match="CancelOperations"):
+        schedule.cancel(azure.clients, "eastus", [f"{VM}/o"])
+
+
+def test_a_machine_whose_create_azure_answers_with_nothing_may_exist(azure_wire: Wire) -> None:
+    azure_wire.say("PUT", f"/virtualMachines/{VM}", Answer(""))
+    azure = AzureProvider(own_profile())
+    request = azure.prepare(order(), Remembered())
+    with pytest.raises(OutcomeUnknownError, match="not JSON"):
+        Cloud(provider=azure, backoff=Backoff(budget_s=0)).create(request, before=lambda: None)
 
 
 def test_where_nothing_may_ever_end_it_no_machine_is_made(azure_wire: Wire) -> None:

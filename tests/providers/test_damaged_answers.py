@@ -16,17 +16,22 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.resources import ResourceKind
+from gpucloud.resources import ResourceKind, Search
 from gpucloud_alibaba import actions as alibaba_actions
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws import actions as aws_actions
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_azure.errors import MalformedAnswerError as MalformedAnswerOfAzure
 from gpucloud_azure.provider import AzureProvider
 from tests.profiles import own_profile
 from tests.providers import alibaba_wire, aws_wire, azure_wire
 from tests.providers.answers import Damage, alibaba_answer, aws_answer, azure_answer
+from tests.providers.azure_wire import Answer as AzureAnswer
+from tests.providers.azure_wire import Wire as AzureServer
 from tests.providers.readers import AT, READERS, read
+
+pytest_plugins = ["tests.providers.azure_sandbox"]
 
 TRIES = settings(
     max_examples=int(os.environ.get("DAMAGED_ANSWERS", "8")),
@@ -211,3 +216,31 @@ def test_a_subnet_without_its_zone_is_a_malformed_answer(wire: aws_wire.Wire) ->
     )
     with pytest.raises(MalformedAnswerError, match="AvailabilityZoneId"):
         AwsProvider(own_profile()).prepare(aws_wire.order(), aws_wire.Remembered())
+
+
+def test_a_value_of_aws_that_is_there_twice_is_a_malformed_answer(wire: aws_wire.Wire) -> None:
+    names = "<regionName>us-east-1</regionName><regionName>us-west-2</regionName>"
+    wire.say(
+        "DescribeRegions",
+        aws_wire.answer("DescribeRegions", f"<regionInfo><item>{names}</item></regionInfo>"),
+    )
+    wire.say("GetCallerIdentity", aws_wire.IDENTITY)
+    with pytest.raises(MalformedAnswerError, match="several values"):
+        AwsProvider(own_profile()).find(Search(token="t"))
+
+
+@pytest.mark.parametrize("body", ["", "[" * 3000], ids=["nothing", "deep"])
+def test_an_answer_of_azure_that_is_no_object_is_malformed(azure_wire: AzureServer, body: str) -> None:
+    for path in ("m", "permissions", "prices", "reservations", "resourcegroups", "resources", "skus"):
+        azure_wire.say("GET", f"/{path}", AzureAnswer(body))
+    azure_wire.say("GET", "/usages", AzureAnswer(body))
+    azure_wire.say("POST", "/retrieveBootDiagnosticsData", AzureAnswer(body))
+    provider = AzureProvider(own_profile())
+    for name in ("commitments", "console", "find", "get", "headroom", "permissions", "quotes"):
+        refused = 0
+        for call in READERS[name](provider, AT["azure"]):
+            try:
+                call()
+            except MalformedAnswerOfAzure:
+                refused += 1
+        assert refused, name

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from gpucloud_alibaba.errors import MalformedAnswerError as MalformedAnswerOfAlibaba
 from gpucloud_alibaba.provider import AlibabaProvider
+from gpucloud_aws.errors import MalformedAnswerError as MalformedAnswerOfAws
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_azure.errors import MalformedAnswerError as MalformedAnswerOfAzure
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
@@ -128,3 +131,25 @@ def test_of_the_attributes_of_alibaba_only_those_of_the_purchase_count(alibaba: 
     assert counted(Purchase.ON_DEMAND) == [("max-postpaid-instance-vcpu-count", Decimal(100), Decimal(10))]
     assert counted(Purchase.SPOT) == [("max-spot-instance-vcpu-count", Decimal(50), Decimal(5))]
     assert counted(Purchase.RESERVED) == []
+
+
+@pytest.mark.parametrize("limit", ["NaN", "Infinity", "1e999999"])
+def test_a_limit_that_nobody_can_be_given_is_a_malformed_answer(
+    wire: aws_wire.Wire, alibaba: alibaba_wire.Wire, azure_wire: AzureWire, limit: str
+) -> None:
+    json_body = {"content-type": "application/x-amz-json-1.1"}
+    wire.say("GetServiceQuota", aws_wire.Answer(json.dumps({"Quota": {"Value": limit}}), headers=json_body))
+    wire.say("DescribeInstances", running())
+    with pytest.raises(MalformedAnswerOfAws, match="GetServiceQuota"):
+        AwsProvider(own_profile()).headroom("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
+    item = {
+        "AttributeName": "max-spot-instance-vcpu-count",
+        "AttributeValues": {"ValueItem": [{"Value": limit}]},
+    }
+    alibaba.say("DescribeAccountAttributes", {"AccountAttributeItems": {"AccountAttributeItem": [item]}})
+    with pytest.raises(MalformedAnswerOfAlibaba, match="DescribeAccountAttributes"):
+        AlibabaProvider(own_profile()).headroom("cn-hangzhou", ["ecs.gn6i-c4g1.xlarge"], Purchase.SPOT)
+    usage = {"name": {"value": "lowPriorityCores"}, "limit": limit, "currentValue": 4}
+    azure_wire.say("GET", "/usages", AzureAnswer({"value": [usage]}))
+    with pytest.raises(MalformedAnswerOfAzure, match="quotas"):
+        AzureProvider(own_profile()).headroom("eastus", ["Standard_NC4as_T4_v3"], Purchase.SPOT)

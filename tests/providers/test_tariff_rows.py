@@ -80,7 +80,7 @@ def aws(wire: aws_wire.Wire) -> aws_wire.Wire:
     return wire
 
 
-def listed(wire: aws_wire.Wire, *rows: str) -> PriceList:
+def listed(wire: aws_wire.Wire, *rows: Any) -> PriceList:
     body = json.dumps({"FormatVersion": "aws_v1", "PriceList": rows})
     wire.say("GetProducts", aws_wire.Answer(body, headers={"content-type": "application/x-amz-json-1.1"}))
     return asked(AwsProvider(own_profile()), "egress", "us-east-1")
@@ -107,6 +107,7 @@ def test_steps_of_aws_are_read_in_their_order_and_other_rows_passed_over(aws: aw
     [
         ("<html>", MISSING),
         ("{}", MISSING),
+        (7, MISSING),
         (transfer(), MISSING),
         (transfer("0.09", "free"), NO_PRICE),
         (transfer("-0.09"), NO_PRICE),
@@ -116,7 +117,7 @@ def test_steps_of_aws_are_read_in_their_order_and_other_rows_passed_over(aws: aw
         (transfer("0.09").replace('"Inf"', '"many"'), MISSING),
     ],
 )
-def test_a_damaged_row_of_aws_is_set_aside(aws: aws_wire.Wire, row: str, reason: str) -> None:
+def test_a_damaged_row_of_aws_is_set_aside(aws: aws_wire.Wire, row: Any, reason: str) -> None:
     answer = listed(aws, row, transfer("0.09"))
     assert [each.reason for each in answer.set_aside] == [reason]
     assert [shown(each) for each in answer.tariffs] == [steps(("0", None, "0.09"))]

@@ -187,7 +187,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --extra otel --group dev -o requirements/dev.txt
 	$(COMPILE) --annotate pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
-	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
+	$(COMPILE) --annotate pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) pyproject.toml --group docs --group build -o requirements/docs.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt

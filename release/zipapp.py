@@ -79,7 +79,8 @@ def _built(programs: Path, packages: Sequence[Path], folder: Path, variables: di
     (wheel,) = DIST.glob("*.whl")
     from_packages: list[str | Path] = [
         *(programs / "python", "-m", "pip", "wheel", "--quiet", "--no-cache-dir", "--no-index", "--no-deps"),
-        *("--no-build-isolation", "--wheel-dir", wheels, *packages),
+        *("--no-build-isolation", "--wheel-dir", wheels),
+        *packages,
     ]
     from_wheels: list[str | Path] = [
         *(programs / "pex", f"gpucloud[{EXTRA}]", "--console-script", "gpucloud", "--venv"),

@@ -62,7 +62,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages site texts recording dist zipapp paths upgrade release rebuilt prices audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -89,6 +89,7 @@ lint-style:
 	$(BIN)/lint-imports
 	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs release
 	$(BIN)/zizmor --offline --quiet --no-progress .github action.yml
+	$(BIN)/jactionlint --shellcheck= --pyflakes= .github/workflows/*.yml .github/dependabot.yml action.yml
 
 test: lint  ## all checks, then the tests: each behaviour once, and on each cloud where clouds differ
 	$(PYTEST) $(PYTEST_ARGS)
@@ -182,6 +183,9 @@ prices: setup  ## the prices that need no account, into the shipped data, unless
 	GPUCLOUD_HOME="$(CURDIR)/build/prices" $(BIN)/gpucloud prices refresh --cloud azure
 	$(BIN)/python -m release.prices build/prices/state/prices.db
 	cd pricing && ../$(BIN)/python build_snapshot.py
+	@$(MAKE) --no-print-directory prices-wheel
+
+prices-wheel: setup  ## dist/prices/: the package gpucloud-prices, the price data alone
 	$(BIN)/python -m release.prices_wheel
 
 audit: $(RELEASE_TOOLS)  ## known vulnerabilities of what is locked; asks the package index, which must be reachable
@@ -192,7 +196,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) pyproject.toml --extra kubernetes --extra sandbox --extra plot --extra team --extra dashboard --extra notify --extra otel --group dev -o requirements/dev.txt
 	$(COMPILE) --annotate pyproject.toml --extra all -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --group build -c requirements/dev.txt -o requirements/action.txt
-	$(COMPILE) pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
+	$(COMPILE) --annotate pyproject.toml --extra aws --extra azure --extra alibaba --extra ray --group engines --group build -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) pyproject.toml --group docs --group build -o requirements/docs.txt
 	$(COMPILE) --group fidelity -o requirements/fidelity.txt
 	$(COMPILE) --group foreign -o requirements/foreign.txt

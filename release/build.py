@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from release.checks import git
-from release.lock import ROOT, project_of, read_lock
+from release.lock import ROOT
 from release.sbom import write_boms
 from release.wheel_hook import BOMS
 
@@ -72,8 +72,7 @@ def _built(folder: Path, at: int, umask: int, variables: dict[str, str]) -> dict
     with subprocess.Popen(["git", "-C", ROOT, "archive", "HEAD"], stdout=subprocess.PIPE) as archive:
         subprocess.run(["tar", "-x", "--touch", "-C", source], stdin=archive.stdout, check=True, umask=umask)
     (source / BOMS).mkdir()
-    lock = read_lock((source / "requirements" / "all.txt").read_text(encoding="utf-8"))
-    for name, bom in write_boms(lock, project_of(source / "pyproject.toml"), at).items():
+    for name, bom in write_boms(source, at).items():
         (source / BOMS / name).write_bytes(bom)
     made = _run_hatchling(source, folder / "out", at, umask, variables)
     return made | {file.name: file for file in (source / BOMS).iterdir()}

@@ -82,15 +82,15 @@ def read_commit() -> Commit:
     """The checkout as it is."""
     import gpucloud
 
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = git("ls-files", "*.md").splitlines()
     return Commit(
         version=project_of()["version"],
         module_version=gpucloud.__version__,
         changelog=(ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
         pages={
-            str(page.relative_to(ROOT)): page.read_text(encoding="utf-8")
+            page: (ROOT / page).read_text(encoding="utf-8")
             for page in pages
-            if page.name != "CHANGELOG.md"  # tells of older versions
+            if page != "CHANGELOG.md"  # tells of older versions
         },
         changed=tuple(line[3:] for line in git("status", "--porcelain").splitlines()),
         tags=tuple(git("tag", "--points-at", "HEAD").split()),

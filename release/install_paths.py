@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 
 from release.build import DIST
 from release.lock import ROOT
@@ -58,11 +59,11 @@ def main(tools: Path) -> int:
     (wheel,) = DIST.glob("gpucloud-*.whl")
     for name, install in WAYS.items():
         with tempfile.TemporaryDirectory(prefix="gpucloud-path.") as folder:
-            home = Path(folder)
+            home, started = Path(folder), monotonic()
             programs = install(tools, home, f"gpucloud[sandbox] @ {wheel.as_uri()}")
-            variables = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+            variables = {each: os.environ[each] for each in PASSED_ON if each in os.environ}
             variables |= {"HOME": folder, "PATH": f"{programs}{os.pathsep}{variables['PATH']}"}
-            print(f"\n== {name} ==", flush=True)
+            print(f"\n== {name}: installed in {monotonic() - started:.0f} s ==", flush=True)
             subprocess.run([str(DEMO)], env=variables, cwd=home, check=True)
     print(f"\nThe demo has run after each of: {', '.join(WAYS)}.")
     return 0

@@ -11,12 +11,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements" / "all.txt"
-"""The lock of the program with every extra, annotated with what needs each package."""
+"""The lock of the program with every extra of ``all``, annotated with what needs each package."""
 PYPROJECT = ROOT / "pyproject.toml"
 ITSELF = "gpucloud"
 _PINNED = re.compile(r"(?P<name>[a-z0-9-]+)(?:\[[^]]*\])?==(?P<version>[^ ;]+)(?: ; (?P<marker>[^\\]+?))? \\")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-_NEEDED_BY = re.compile(r"^ +# (?:via |  )(?P<name>[a-z0-9-]+)")
+_NEEDED_BY = re.compile(r"^ +# (?:via |  )(?P<name>[a-z0-9][a-z0-9-]*)")
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
 

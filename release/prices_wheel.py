@@ -20,6 +20,7 @@ from release.build import DIST
 from release.checks import git
 from release.lock import ROOT
 
+OUT = DIST / "prices"
 PROJECT = """\
 [build-system]
 requires = ["hatchling>=1.27"]
@@ -65,7 +66,8 @@ def build_wheel(data: Path, out: Path, at: int) -> Path:
 
 def main() -> int:
     """Runs; gives the exit code."""
-    print(build_wheel(OWN, DIST, int(git("log", "-1", "--format=%ct"))))
+    shutil.rmtree(OUT, ignore_errors=True)
+    print(build_wheel(OWN, OUT, int(git("log", "-1", "--format=%ct"))))
     return 0
 
 

@@ -7,37 +7,42 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from release.lock import ITSELF, Locked, extras, locked_for
+from release.lock import ITSELF, LOCK, Locked, extras, locked_for, project_of, read_lock
 
-APART = frozenset({"ray"})
-"""Extras that are not in ``all``, nor in its lock."""
+LOCKS = {"ray": "ray.txt"}
+"""In ``requirements/``, the locks of extras that are not in ``all``; the others are in ``all.txt``."""
 MARKER = "gpucloud:marker"
 """The property with the systems (PEP 508) on which a package is installed."""
 
 Json = dict[str, Any]
 
 
-def write_boms(lock: Sequence[Locked], project: Mapping[str, Any], at: int) -> dict[str, bytes]:
-    """The bills of materials by file name. The same lock, project and time give the same bytes.
+def write_boms(checkout: Path, at: int) -> dict[str, bytes]:
+    """The bills of materials by file name. The same locks, project and time give the same bytes.
 
     Args:
-        lock: what is locked for the program with all its extras.
-        project: the table ``project`` of ``pyproject.toml``.
+        checkout: the folder with ``pyproject.toml`` and ``requirements/``.
         at: the time of the commit, in seconds since 1970.
 
     Raises:
         ValueError: an extra asks for what is not locked.
     """
+    project = project_of(checkout / "pyproject.toml")
+    locks = {
+        file: read_lock((checkout / "requirements" / file).read_text(encoding="utf-8"))
+        for file in (LOCK.name, *LOCKS.values())
+    }
     version: str = project["version"]
     return {
-        f"{ITSELF}-{extra}.cdx.json": _bom(locked_for(lock, roots), roots, extra, version, at)
+        f"{ITSELF}-{extra}.cdx.json": _bom(locked_for(locks[file], roots), roots, extra, version, at)
         for extra, roots in extras(project).items()
-        if extra not in APART
+        for file in [LOCKS.get(extra, LOCK.name)]
     }
 
 

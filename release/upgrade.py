@@ -1,16 +1,19 @@
 """The version before and this one, on one journal with living boxes: ``python -m release.upgrade``.
 
-The older one launches a box; this one sees it, moves its deadline, launches another and ends both. In between
-the older one says that the journal is too new for it, before it asks any cloud for anything. On the sandbox.
+The older one launches a box; this one sees it, moves its deadline, launches another and ends both. In
+between the older one goes on with both, if the journal is still in its form; otherwise it says that the
+journal is too new for it, before it asks any cloud for anything. On the sandbox.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from sysconfig import get_path
@@ -18,8 +21,9 @@ from sysconfig import get_path
 from release.checks import git
 from release.lock import ROOT
 
-BEFORE_ANY_RELEASE = "2e603f52d35ee1b004dadb82ced670ae8a74ee4e"
-"""The last commit whose journal has one table less; the version before, until there is a tag."""
+TABLES = "gpucloud/journal/sqlite/schema.py"
+"""The last commit before this file changed is the version before, until there is a tag."""
+JOURNAL = "state-sandbox/journal.db"
 REFUSAL = "was written by a newer gpucloud"
 BAD_USAGE = 2
 
@@ -55,23 +59,46 @@ class Program:
         return done.stdout
 
 
-def upgrade_and_back(older: Program, newer: Program) -> None:
+def upgrade_and_back(older: Program, newer: Program, journal: Path) -> None:
     """The course of an upgrade that is taken back, and done again.
 
     Raises:
         SystemExit: it is not as promised.
     """
     older("launch", "--gpu", "T4", "--name", "old-box", "--ttl", "1h", "--yes")
+    form = _form(journal)
     _demand("old-box" in newer("list"), "the box of the older version is not listed")
     newer("extend", "old-box", "--ttl", "2h", "--yes")
     newer("launch", "--gpu", "T4", "--name", "new-box", "--ttl", "1h", "--yes")
-    held = newer("sandbox", "status")
-    for command in ("list", "launch --gpu T4 --name never --ttl 1h --yes", "down old-box --yes"):
-        _demand(REFUSAL in older(*command.split(), code=BAD_USAGE), "the older version does not say why")
-    _demand(newer("sandbox", "status") == held, "the older version has changed something")
+    if _form(journal) == form:
+        _go_on(older)
+    else:
+        held = newer("sandbox", "status")
+        _refuse(older)
+        _demand(newer("sandbox", "status") == held, "the older version has changed something")
     _demand("new-box" in newer("list"), "the older version has harmed the journal")
     newer("down", "old-box", "new-box", "--yes")
     _demand("$0.0000 per hour" in newer("sandbox", "status"), "something is still billed")
+
+
+def _go_on(older: Program) -> None:
+    """The older version knows what the newer one has written."""
+    listed = older("list")
+    _demand("old-box" in listed and "new-box" in listed, "the older version does not list both boxes")
+    older("extend", "new-box", "--ttl", "2h", "--yes")
+
+
+def _refuse(older: Program) -> None:
+    """The older version does not know what the newer one has written."""
+    for command in ("list", "launch --gpu T4 --name never --ttl 1h --yes", "down old-box --yes"):
+        _demand(REFUSAL in older(*command.split(), code=BAD_USAGE), "the older version does not say why")
+
+
+def _form(journal: Path) -> int:
+    """The number of the tables' form."""
+    with closing(sqlite3.connect(journal)) as connection:
+        [[version]] = connection.execute("PRAGMA user_version")
+    return int(version)
 
 
 def _demand(what: bool, otherwise: str) -> None:
@@ -97,14 +124,14 @@ def main() -> int:
     """Runs; gives the exit code."""
     here = git("tag", "--points-at", "HEAD").split()
     tags = [tag for tag in git("tag", "--list", "v*", "--sort=-v:refname").split() if tag not in here]
-    before = tags[0] if tags else BEFORE_ANY_RELEASE
+    before = tags[0] if tags else git("log", "-1", "--format=%h~1", "HEAD", "--", TABLES).strip()
     with tempfile.TemporaryDirectory(prefix="gpucloud-upgrade.") as name:
         folder = Path(name)
         variables = {"HOME": name, "GPUCLOUD_HOME": f"{name}/home", "GPUCLOUD_SANDBOX": "1"}
         older = Program("older", _install(before, folder / "older"), variables)
         newer = Program("newer", _install("HEAD", folder / "newer"), variables)
         try:
-            upgrade_and_back(older, newer)
+            upgrade_and_back(older, newer, folder / "home" / JOURNAL)
         finally:
             newer("sandbox", "stop")
     print(f"\n{before} -> this commit -> {before} -> this commit: nothing was lost, and nothing is left.")

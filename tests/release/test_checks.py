@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from release.checks import Commit, objections
+from release.checks import Commit, objections, read_commit
 
 CHANGELOG = (
     "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-11-26\n\n- A change.\n\n## [1.1.0] - 2026-10-01\n"
@@ -47,3 +47,8 @@ def test_a_commit_whose_parts_agree_is_released_with_its_tag_or_before_it(tags: 
 )
 def test_what_does_not_agree_stops_the_release_and_is_named(change: dict[str, object], reason: str) -> None:
     assert any(reason in objection for objection in objections(replace(GOOD, **change)))  # type: ignore[arg-type]
+
+
+def test_the_pages_name_no_other_version_than_the_programs() -> None:
+    commit = read_commit()
+    assert not [each for each in objections(commit) if " names version " in each]

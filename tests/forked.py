@@ -140,10 +140,7 @@ def _preload(more: Sequence[str]) -> None:
     listed = functools.cache(folders().list_available_services)
     folders.list_available_services = lambda _self, type_name: listed(type_name)
     listed("paginators-1")
-    for service in ("ec2", "sts", "pricing", "service-quotas"):
-        importlib.import_module("boto3.session").Session(region_name="us-east-1").client(
-            service, aws_access_key_id="none", aws_secret_access_key="none"
-        )
+    importlib.import_module("tests.rehearsal").rehearse()
     assert threading.active_count() == 1, "a fork would lose threads"
     gc.collect()
     gc.freeze()

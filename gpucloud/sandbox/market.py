@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -217,19 +217,24 @@ class Catalog:
                     yield row
 
 
+@cache
+def catalog(cloud: str) -> Catalog:
+    """The catalog of a cloud, which never changes."""
+    return Catalog(cloud)
+
+
 class Market:
     """The catalogs, and the stock and prices that were moved since the sandbox was made. Moves are kept."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._catalogs: dict[str, Catalog] = {}
         self._tariffs = TariffTable(self._moved_tariffs)
         self.stock: list[Stock] = [Stock(**rule) for rule in database.setting("stock") or ()]
         self.moves: list[PriceMove] = [PriceMove(**rule) for rule in database.setting("prices") or ()]
 
     def catalog(self, cloud: str) -> Catalog:
         """One cloud's catalog."""
-        return self._catalogs.setdefault(cloud, Catalog(cloud))
+        return catalog(cloud)
 
     def set_stock(self, rule: Stock) -> None:
         """Limits the stock. The newest matching rule applies."""

@@ -31,7 +31,7 @@ def answer(subscription: Subscription, origin: str, query: dict[str, str]) -> An
     """One page of what a condition lets through."""
     text = query.get("$filter", "")
     test = condition(text)
-    found = [row for row in rows(subscription, _services(text)) if test(row)]
+    found = [row for row in rows(subscription, _services(text), _sizes(text)) if test(row)]
     skip = int(query.get("$skip", 0))
     shown = found[skip : skip + PAGE]
     following = None
@@ -55,22 +55,41 @@ def answer(subscription: Subscription, origin: str, query: dict[str, str]) -> An
 
 def _services(text: str) -> frozenset[str]:
     """The services that a condition names outside of parentheses; none if it has alternatives there."""
-    outside = re.sub(r"\([^()]*\)", "", text)
+    outside = _outside(text)
     named = re.findall(r"serviceName eq '([^']*)'", outside)
     return frozenset() if " or " in outside else frozenset(named)
 
 
-def rows(subscription: Subscription, services: frozenset[str] = frozenset()) -> Iterator[Document]:
+def _sizes(text: str) -> frozenset[str]:
+    """The sizes of which a condition wants one; none if it does not say so in parentheses of their own."""
+    size = r"armSkuName eq '[^']*'"
+    groups: list[str] = re.findall(rf"\(({size}(?: or {size})*)\)", text)
+    return (
+        frozenset(re.findall(r"'([^']*)'", groups[0]))
+        if groups and " or " not in _outside(text)
+        else frozenset()
+    )
+
+
+def _outside(text: str) -> str:
+    """What a condition says outside of parentheses."""
+    return re.sub(r"\([^()]*\)", "", text)
+
+
+def rows(
+    subscription: Subscription, services: frozenset[str] = frozenset(), sizes: frozenset[str] = frozenset()
+) -> Iterator[Document]:
     """Every meter: of each size and region the real ones, and those that only look like them.
 
-    ``services`` are the names of the services to make rows of; empty for all.
+    ``services`` and ``sizes`` are the names of those to make rows of; empty for all.
     """
     market = subscription.world.market
     if not services or services - {MACHINES}:
         yield from tariffs.rows(market)
     if services and MACHINES not in services:
         return
-    for region, _, size, purchase in sorted(market.catalog(CLOUD).prices):
+    wanted = (place for place in market.catalog(CLOUD).prices if not sizes or place[2] in sizes)
+    for region, _, size, purchase in sorted(wanted):
         price = market.price(CLOUD, region, "", size, purchase)
         if price is not None:
             yield from _meters(region, size, purchase, price)

@@ -1,0 +1,98 @@
+"""What each command and each sandbox does first, and alike each time: once, in the process that forks them.
+
+Only what does not depend on arguments, environment or files is kept: tables that are read, models and classes
+that are made. What a start itself does is shown by tests that start the script.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import typing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import gpucloud.cli.app
+import gpucloud.journal.events
+import gpucloud.journal.sqlite.memory
+import gpucloud.market.catalog
+import gpucloud_alibaba.images
+import gpucloud_alibaba.models
+import gpucloud_alibaba.sandbox.validation
+import gpucloud_aws.images
+import gpucloud_aws.sandbox.wire
+import gpucloud_azure.images
+import gpucloud_azure.sandbox.validation
+import gpucloud_templates.cloud_config
+import gpucloud_templates.software
+from gpucloud.clouds.error_table import table_of
+from gpucloud.clouds.profile import Profile
+from gpucloud.sandbox import honoured
+from gpucloud.sandbox.market import Catalog, catalog
+from gpucloud_aws.clients import Clients
+from gpucloud_pricing import Demand
+from gpucloud_pricing.gpus import parse_wishes
+
+CLOUDS = ("aws", "azure", "alibaba")
+ASKED_OFTEN: tuple[object, ...] = (
+    *(None, False, 0, 0.0, "", b"", (), Path(), iter("")),
+    *(dict[str, str](), dict[str, str]().items(), list[str](), set[str](), frozenset[str]()),
+)
+"""Values like these are asked whether they are mappings; the first answer looks through all of Azure."""
+ABSTRACT: tuple[Any, ...] = (
+    *(collections.abc.Mapping, collections.abc.MutableMapping, collections.abc.Sequence),
+    *(collections.abc.MutableSequence, collections.abc.Set, collections.abc.MutableSet),
+    *(collections.abc.Iterable, collections.abc.Hashable, typing.SupportsInt),
+)
+
+
+def rehearse() -> None:
+    """Does it."""
+    _commands()
+    _sandboxes()
+    for asked in ASKED_OFTEN:  # at last: each class that is registered anywhere makes them forget it
+        for kind in ABSTRACT:
+            isinstance(asked, kind)
+
+
+def _commands() -> None:
+    app: Any = gpucloud.cli.app
+    app.build, app.load = functools.cache(app.build), functools.cache(app.load)
+    app.build()
+    for name in app.COMMANDS:
+        app.load(name)
+    catalogs: Any = gpucloud.market.catalog
+    catalogs.shipped_market = functools.cache(catalogs.shipped_market)
+    for cloud in CLOUDS:
+        demand = Demand(gpus=parse_wishes("T4"), clouds=(cloud,))
+        catalogs.shipped_market().search(demand, date(2026, 1, 1))
+        table_of(f"gpucloud_{cloud}")
+    events: Any = gpucloud.journal.events
+    for type_ in events._TYPES:
+        events._model(type_)
+    memory: Any = gpucloud.journal.sqlite.memory
+    memory._empty()
+    boot: Any = gpucloud_templates.cloud_config
+    boot._guard()
+    gpucloud_templates.software.driver()
+    gpucloud_templates.software.releases()
+    for images in (gpucloud_alibaba.images, gpucloud_aws.images, gpucloud_azure.images):
+        images.table()
+    gpucloud_alibaba.models.ecs_models()
+    clients = Clients(Profile({"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"}))
+    for service in ("ec2", "sts", "service-quotas", "pricing"):
+        clients.client(service, "us-east-1", attempts=1)
+
+
+def _sandboxes() -> None:
+    gpucloud_azure.sandbox.validation.warm_up()
+    for package in ("gpucloud_alibaba.sandbox", "gpucloud_aws.sandbox", "gpucloud_azure.sandbox"):
+        honoured.read(package)
+    validation: Any = gpucloud_alibaba.sandbox.validation
+    validation._products()
+    gpucloud_aws.sandbox.wire.service_model("ec2")
+    for cloud in CLOUDS:
+        for name, member in vars(Catalog).items():
+            if isinstance(member, functools.cached_property):
+                getattr(catalog(cloud), name)

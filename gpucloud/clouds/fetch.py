@@ -9,12 +9,15 @@ from gpucloud.clouds.profile import Profile, is_loopback
 
 
 def is_trusted(url: str) -> bool:
-    """Whether a URL has TLS, or stays on this machine."""
+    """Whether a URL has TLS, or stays on this machine.
+
+    One with control characters has neither: ``urlsplit`` drops them, and no client does.
+    """
     try:
         scheme = urlsplit(url).scheme
     except ValueError:  # it is no URL
         return False
-    return scheme == "https" or (scheme == "http" and is_loopback(url))
+    return url.strip().isprintable() and (scheme == "https" or (scheme == "http" and is_loopback(url)))
 
 
 def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) -> bytes:

@@ -46,7 +46,8 @@ class AllowedOperations(JSONFileLoader):
 
     botocore makes a method for every operation in each client, and gpucloud has a client for each region:
     all operations would take 1.5 MB and 15 ms per region. Other models are loaded whole: botocore itself
-    uses some of them to find credentials.
+    uses some of them to find credentials. Each is read once in a process: botocore's sessions read the list
+    of all endpoints anew, which takes as long as the rest of a first call.
     """
 
     def load_file(self, file_path: str) -> Any:
@@ -54,8 +55,13 @@ class AllowedOperations(JSONFileLoader):
         model = Path(file_path)
         zipped = model.with_name(f"{model.name}.json.gz")
         if (model.parts[-3], model.name) != (SERVICE, "service-2") or not zipped.is_file():
-            return super().load_file(file_path)
+            return _whole(file_path)
         return _read(zipped)
+
+
+@cache
+def _whole(file: str) -> Any:
+    return JSONFileLoader().load_file(file)
 
 
 @cache

@@ -18,6 +18,8 @@ from gpucloud.errors import UsageError
 JOURNAL = "journal.db"
 HOSTS = "ssh_config"
 """The names in the state folder of the journal's file, and of the boxes' file for other ssh clients."""
+DEFAULTS = "defaults.yaml"
+"""In the configuration folder: the defaults of the user's specs, and the team's journal."""
 CHANNELS = "notify.yaml"
 CHANNELS_VARIABLE = "GPUCLOUD_NOTIFY"
 """The file in the configuration folder with the channels for notices, and the variable in its place."""

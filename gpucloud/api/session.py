@@ -20,6 +20,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.config import (
     CHANNELS,
     CHANNELS_VARIABLE,
+    DEFAULTS,
     HOSTS,
     JOURNAL,
     Paths,
@@ -165,9 +166,9 @@ class Session:
         if self._file is not None:
             return None
         from gpucloud.journal.postgresql import is_address
-        from gpucloud.spec.defaults import FILE, journal_of
+        from gpucloud.spec.defaults import journal_of
 
-        url = self.profile.variables.get("GPUCLOUD_JOURNAL") or journal_of(self.paths.config / FILE)
+        url = self.profile.variables.get("GPUCLOUD_JOURNAL") or journal_of(self.paths.config / DEFAULTS)
         if url and not is_address(url):
             raise UsageError(
                 "GPUCLOUD_JOURNAL, or journal in the defaults, is no URL of PostgreSQL",

@@ -103,12 +103,16 @@ class Values:
         return self._journal(lambda journal, owner: recorded_runs(journal, owner, over=True))
 
     def _journal(self, read: Callable[[Path, str], list[Value]]) -> list[Value]:
-        from gpucloud.config import JOURNAL, find_paths, known_owner
+        """What a query finds in the user's own file; a team's server is not waited for at each tab."""
+        from gpucloud.config import DEFAULTS, JOURNAL, find_paths, known_owner
         from gpucloud.errors import UsageError
 
         try:
             paths = find_paths(self._environment, sandbox=self._sandbox)
-        except UsageError:  # there is no home folder
+            shared = self._environment.get("GPUCLOUD_JOURNAL") or _journal_of(paths.config / DEFAULTS)
+        except UsageError:  # there is no home folder, or the defaults are damaged
+            return []
+        if shared:
             return []
         owner = known_owner(paths, self._environment)
         return read(paths.state / JOURNAL, owner) if owner else []
@@ -163,6 +167,15 @@ class Values:
         """The regions of the clouds that the line names, or all."""
         wanted = _plain_words(self._options.get("--cloud", ()))
         return (row for row in _market()["regions"] if not wanted or row[0] in wanted)
+
+
+def _journal_of(defaults: Path) -> str | None:
+    """The team's journal that the user's defaults name; YAML is loaded only where there are any."""
+    if not defaults.exists():
+        return None
+    from gpucloud.spec.defaults import journal_of
+
+    return journal_of(defaults)
 
 
 def _market() -> Mapping[str, Any]:

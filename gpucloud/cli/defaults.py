@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.cli.context import App
-from gpucloud.spec.defaults import ALLOWED, FILE, Defaults, read_defaults, with_defaults
+from gpucloud.config import DEFAULTS
+from gpucloud.spec.defaults import ALLOWED, Defaults, read_defaults, with_defaults
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def defaults_of(app: App) -> Defaults:
     Raises:
         UsageError: the file is invalid.
     """
-    return read_defaults(app.paths.config / FILE)
+    return read_defaults(app.paths.config / DEFAULTS)
 
 
 def completed(

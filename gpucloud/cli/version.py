@@ -29,7 +29,7 @@ def version(
     """
     found = {name: str(path) for name, path in asdict(app.paths).items()}
     if app.output.json:
-        from gpucloud.spec.defaults import FILE
+        from gpucloud.config import DEFAULTS
 
         paths_in_use: PathsDocument = {
             "state": found["state"],
@@ -40,7 +40,7 @@ def version(
             "version": __version__,
             "python": platform.python_version(),
             "paths": paths_in_use,
-            "defaults": str(app.paths.config / FILE),
+            "defaults": str(app.paths.config / DEFAULTS),
         }
         app.output.document("version", answer)
         return

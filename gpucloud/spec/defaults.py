@@ -15,8 +15,6 @@ from gpucloud.errors import UsageError
 from gpucloud.spec.fields import nearest
 from gpucloud.spec.model import Spec, SpecError
 
-FILE = "defaults.yaml"
-"""The name of the file, in the configuration folder."""
 OF_OFFERS = ("clouds", "regions", "residency", "purchase", "max_price")
 """The fields that narrow a search of the market."""
 ALLOWED = (*OF_OFFERS, "ttl", "tags")
@@ -60,7 +58,7 @@ def read_defaults(file: Path) -> Defaults:
     try:
         spec = Spec(**{name: value for name, value in read.fields.items() if name in ALLOWED})
     except SpecError as error:
-        problems += [(name or FILE, text) for name, text in error.problems]
+        problems += [(name or file.name, text) for name, text in error.problems]
     else:
         if not problems:
             return Defaults(file=file, spec=spec)

@@ -245,6 +245,19 @@ def test_a_damaged_journal_offers_no_names(tmp_path: Path) -> None:
     assert completions(["gpucloud", "ssh", ""], 2, given) == ([], False)
 
 
+def test_the_file_offers_no_names_where_a_team_s_journal_is_used(work: Shell) -> None:
+    line, given = ["gpucloud", "ssh", ""], environment(work)
+    assert completions(line, 2, given)[0]
+    assert completions(line, 2, {**given, "GPUCLOUD_JOURNAL": "postgresql://127.0.0.1/lab"}) == ([], False)
+    defaults = work.home / "config" / "defaults.yaml"
+    defaults.parent.mkdir(exist_ok=True)
+    defaults.write_text("journal: postgresql://127.0.0.1/lab\n", encoding="utf-8")
+    try:
+        assert completions(line, 2, given) == ([], False)
+    finally:
+        defaults.unlink()
+
+
 def test_the_table_of_the_command_line_is_that_of_the_commands() -> None:
     table = command_line()
     assert COMMAND_LINE.read_text(encoding="utf-8") == written(table), (

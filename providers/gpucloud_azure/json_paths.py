@@ -59,7 +59,8 @@ def moment(text: Any) -> datetime | None:
 def refuse_nonsense(answer: Any) -> None:
     """Refuses a malformed successful answer: an object in JSON, whose ``value``, if any, lists objects.
 
-    A deletion may be answered with nothing, as may an action, and what is accepted for later.
+    A deletion may be answered with nothing, as may an action, what is accepted for later, and the result of
+    either (Azure Resource Manager, "Track asynchronous Azure operations": ``Location`` answers in its place).
 
     Args:
         answer: azure-core's ``HttpResponse``; it is read.
@@ -67,12 +68,16 @@ def refuse_nonsense(answer: Any) -> None:
     Raises:
         MalformedAnswerError: the answer is malformed, or is a redirect.
     """
-    asked = f"{answer.request.method} {urlsplit(str(answer.request.url)).path}"
+    url = urlsplit(str(answer.request.url))
+    asked = f"{answer.request.method} {url.path}"
     if 300 <= answer.status_code < 400:
         raise MalformedAnswerError(f"the answer to {asked} is a redirect, which gpucloud does not follow")
     if answer.status_code >= 400 or "json" not in str(answer.headers.get("Content-Type", "")):
         return
-    may_be_empty = answer.request.method in {"DELETE", "POST"} or answer.status_code in {202, 204}
+    is_result = "/operationresults/" in url.path.lower() or "monitor=true" in url.query.lower().split("&")
+    may_be_empty = (
+        is_result or answer.request.method in {"DELETE", "POST"} or answer.status_code in {202, 204}
+    )
     try:
         body: Any = json.loads(answer.read() or (b"{}" if may_be_empty else b""))
     except (ValueError, RecursionError) as error:

@@ -16,6 +16,7 @@ from gpucloud.boxes.extend import extend, move_cloud_end
 from gpucloud.boxes.ingress import admit_us
 from gpucloud.boxes.stopping import REST_TIMEOUT_S, keep_end, rest, unfinished
 from gpucloud.clouds.audit import about
+from gpucloud.costs.resource_prices import ADDRESS
 from gpucloud.costs.spend import BillingOf, per_hour
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import Seen, StateChanged
@@ -122,8 +123,16 @@ def refuse_dearer(box: Box, now: Price, *, max_price_usd: Decimal | None, usd: T
 
 def ceiling_of(box: Box, price: Price | None, usd: ToUsd, billing_of: BillingOf) -> Ceiling:
     """What a stopped box will cost per hour once it runs, by today's price; budgets count it meanwhile."""
-    parts = {"its compute": (price,) if price else (), "its disk": per_hour(box, billing_of).known}
-    found = {name: [usd(each.amount, each.currency) for each in costs] for name, costs in parts.items()}
+    kept = per_hour(box, billing_of)
+    new_address = () if kept.address is not None and kept.address.amount else (box.listed.get(ADDRESS),)
+    parts = {
+        "its compute": (price,) if price else (),
+        "what it keeps": kept.known,
+        "its address": new_address,
+    }
+    found = {
+        name: [each and usd(each.amount, each.currency) for each in costs] for name, costs in parts.items()
+    }
     return Ceiling(
         usd_per_hour=sum((each for costs in found.values() for each in costs if each), Decimal(0)),
         without=tuple(name for name, costs in found.items() if None in costs),

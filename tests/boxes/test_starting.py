@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from gpucloud.boxes.starting import quoted, refuse_dearer
+from gpucloud.boxes.starting import ceiling_of, quoted, refuse_dearer
+from gpucloud.costs.resource_prices import ADDRESS, DISK
 from gpucloud.errors import PriceError
-from gpucloud.journal.facts import Offer, Price
+from gpucloud.journal.facts import Offer, Price, Usage
 from gpucloud.resources import Quote
+from gpucloud_pricing.billing import NOTHING_SPECIAL
 from gpucloud_pricing.demand import Purchase
-from tests.builders import a_box, a_quote
+from tests.builders import START, a_box, a_quote
 
 
 def quote(price: str, zone: str | None = None, instance_type: str = "t") -> Quote:
@@ -63,3 +66,27 @@ def test_a_price_in_a_currency_without_a_rate_is_refused() -> None:
     box = a_box(price=Price(amount=Decimal(1), currency="XXX"))
     with pytest.raises(PriceError, match="no limit is known"):
         refuse_dearer(box, Price(amount=Decimal(1), currency="XXX"), max_price_usd=None, usd=lambda *_: None)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_start_is_counted_with_its_disk_and_its_address_once(kept: bool) -> None:
+    """AWS gives the address back when a box stops, the others keep it, and bill it."""
+    disk, address = a_usage("disk", "0.0730", gib=100), a_usage("address", "0.005")
+    box = a_box(usage=(disk, address) if kept else (disk,), listed={ADDRESS: address.price, DISK: disk.price})
+    found = ceiling_of(box, Price(amount=Decimal("0.526"), currency="USD"), usd, lambda _: NOTHING_SPECIAL)
+    assert (found.usd_per_hour, found.without) == (Decimal("0.541"), ())
+
+
+def test_a_start_says_that_the_price_of_its_address_is_unknown() -> None:
+    box = a_box(usage=(a_usage("disk", "0.0730", gib=100),))
+    found = ceiling_of(box, None, usd, lambda _: NOTHING_SPECIAL)
+    assert (found.usd_per_hour, found.without) == (Decimal("0.01"), ("its address",))
+
+
+def usd(amount: Decimal, _currency: str) -> Decimal:
+    return amount
+
+
+def a_usage(part: str, amount: str, **changes: Any) -> Usage:
+    price = Price(amount=Decimal(amount), currency="USD")
+    return Usage(box="b-1", resource="i-1", part=part, start=START, end=None, price=price, **changes)

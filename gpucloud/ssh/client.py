@@ -44,6 +44,8 @@ IDENTITY = "GPUCLOUD_IDENTITY"
 """The variable that names the user's own key: a private key, or the ``.pub`` file of an agent's."""
 
 SSH_FAILED = 255
+OWN_FILES = Path("/proc/self/fd")
+"""Linux names open files there, for other processes of the same user too."""
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -122,8 +124,8 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
         return
     # To files: the connection that stays open would keep a pipe open. The proxy has a file of its own,
     # because ssh discards its messages when ControlPersist is set.
-    with tempfile.TemporaryFile() as words, tempfile.NamedTemporaryFile() as proxy_words:
-        argv = client(_heard(target, proxy_words.name), timeout_s)
+    with tempfile.TemporaryFile() as words, _named_file() as (proxy_words, its_name):
+        argv = client(_heard(target, its_name), timeout_s)
         argv += ["-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_S}"]
         try:
             done = subprocess.run(
@@ -140,6 +142,17 @@ def connect(target: Target, *, timeout_s: int = CONNECT_TIMEOUT_S) -> None:
         said = (proxy_words.read(MOST_WORDS) + words.read(MOST_WORDS)).decode(errors="replace").strip()
     if done.returncode and not _control(target, "check"):  # another process may have been faster
         raise explained(target, said)
+
+
+@contextmanager
+def _named_file() -> Generator[tuple[IO[bytes], str]]:
+    """A file for what another process writes, and its name there: on Linux one that no kill leaves behind."""
+    if OWN_FILES.is_dir():
+        with tempfile.TemporaryFile() as file:
+            yield file, f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            yield file, file.name
 
 
 def _heard(target: Target, file: str) -> Target:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from gpucloud.ssh.boot import Gpu, is_model, parse_gpus
 from gpucloud.ssh.client import Failure, Target, client, connect, explain_failure
 from gpucloud.ssh.keys import create_keys, delete_keys, find_program, pinned, renew_host_key
 from gpucloud_pricing.gpu_models import MODELS
+from tests.waiting import until
 
 
 def target(folder: Path, **changes: object) -> Target:
@@ -205,3 +208,28 @@ def test_nothing_of_the_environment_reaches_the_arguments(
     monkeypatch.setenv("SSH_AUTH_SOCK", "/canary/agent")
     assert not [word for word in client(target(tmp_path)) if "canary" in word]
     assert os.environ["SSH_AUTH_SOCK"] == "/canary/agent"
+
+
+CONNECT = """
+import sys
+from pathlib import Path
+from gpucloud.ssh.client import Target, connect
+keys, proxy = Path(sys.argv[1]), "sh -c 'echo $$ >proxy; exec sleep 600'"
+connect(Target(box_id="b-1", host="203.0.113.7", user="gpucloud", keys=keys, proxy_command=proxy))
+"""
+
+
+def test_who_is_killed_while_it_connects_leaves_no_file(tmp_path: Path) -> None:
+    keys, folder = tmp_path / "keys", tmp_path / "tmp"
+    create_keys(keys, "b-1")
+    folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CONNECT, str(keys)],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    until((tmp_path / "proxy").exists, "the proxy")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(folder.iterdir()) == []

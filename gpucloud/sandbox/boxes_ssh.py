@@ -34,6 +34,11 @@ class Serving(Protocol):
     """The box, as its ssh server sees it."""
 
     @property
+    def running(self) -> bool:
+        """Whether the box is switched on."""
+        ...
+
+    @property
     def connections(self) -> set[asyncssh.SSHServerConnection]:
         """The open connections."""
         ...
@@ -80,9 +85,11 @@ class _Server(asyncssh.SSHServer):
         return self._box.may_log_in(username, key)
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Registers the connection, so that the box can end it."""
+        """Registers the connection, so that the box can end it; one that came too late ends here."""
         self._box.connections.add(conn)
         self._connection = conn
+        if not self._box.running:
+            conn.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Removes the connection."""

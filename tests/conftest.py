@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import ipaddress
 import os
 import signal
 import socket
+import sys
 import threading
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.cpu import costs
 from tests.forked import ForkServer
 from tests.journals import FILES, POOLER, SERVER, URL, Pooler, Postgres, a_pooler, a_server
 
 pytest.register_assert_rewrite("tests.conformance")
+
+# jsonschema would make the grammars of a format that no schema here has ("iri"): 1.5 s of each process.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 if threading.current_thread() is threading.main_thread():
     # A test run that was started in the background ignores SIGINT, and so would every program that it starts.
@@ -32,6 +38,10 @@ settings.register_profile("repeatable", parent=settings.get_profile("default"), 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 THOROUGH = Path(__file__).with_name("thorough.toml")
+LEFT_OUT = "not thorough"
+COSTS = Path(__file__).parents[1] / "benchmarks/tests.csv"
+BUSY = 0.9
+"""The share of the cores' time that tests use; for the rest, all of them wait."""
 _OF_THE_USER = ("AWS_", "AZURE_", "ARM_", "ALIBABA_", "ALICLOUD_", "GPUCLOUD_", "BOTO_", "SSH_")
 _FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
@@ -71,6 +81,26 @@ def journals(request: pytest.FixtureRequest) -> None:
             os.environ[URL] = request.getfixturevalue("team_pooler").url
         case _:
             pass
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """How long all tests take, and what they leave out."""
+    if config.args != config.getini("testpaths") or config.option.markexpr != LEFT_OUT:
+        return None
+    cores = len(os.sched_getaffinity(0))
+    minutes = sum(costs(COSTS).values()) / 60 / cores / BUSY
+    tests = [kept for file in tomllib.loads(THOROUGH.read_text()).values() for kept in file.values()]
+    whole = tests.count([])
+    return (
+        f"about {minutes:.0f} minutes on {cores} cores. Left to make thorough: {whole} tests and cases of"
+        f" {len(tests) - whole} others; to suites of their own: fidelity, engines, team, chaos, torture"
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes for each core, eight at most: for half of their time tests wait for what they started."""
+    return min(2 * len(os.sched_getaffinity(0)), 8)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
@@ -177,6 +207,17 @@ def closed_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket, "getaddrinfo", resolve_here)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def service_models_read_once() -> Iterator[None]:
+    """Every session of boto3 reads EC2's model anew; for many tests that would be most of their time."""
+    import botocore.session
+
+    read = botocore.session.create_loader
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", functools.cache(read))
+        yield
+
+
 @pytest.fixture(scope="session")
 def forks() -> Iterator[ForkServer]:
     """What forks commands and sandboxes, for all tests of a process: each folder's own would cost seconds."""
@@ -189,6 +230,14 @@ def forks() -> Iterator[ForkServer]:
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the home folders are."""
     return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime() -> Iterator[None]:
+    """A folder of the tests for sockets: their paths must be short."""
+    with TemporaryDirectory(prefix="run-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
 
 
 @pytest.fixture(autouse=True)

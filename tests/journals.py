@@ -10,7 +10,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
@@ -24,6 +23,8 @@ from typing import Any, cast
 import pytest
 
 from gpucloud.journal.store import Journal
+from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
 FILES = "sqlite"
 SERVER = "postgresql"
@@ -115,13 +116,6 @@ def programs() -> Path | None:
     return found[-1].parent if found else Path(on_path).parent if on_path else None
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _as_nobody() -> list[str]:
     """What starts a program as another user: the server refuses root."""
     if os.getuid() != 0:
@@ -173,7 +167,7 @@ class Postgres:
         """Stops it, as a restart does: its clients lose their connections."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
 
@@ -201,13 +195,13 @@ class Pooler:
     def stop(self) -> None:
         """Ends it."""
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
 
 
 def _until_it_answers(url: str) -> None:
     import psycopg
 
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_S
     while True:
         try:
             psycopg.connect(url, connect_timeout=5).close()

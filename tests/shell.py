@@ -101,10 +101,16 @@ class Shell:
         return self("list", "--json", *arguments).json["boxes"]
 
     def aws(self, *arguments: str) -> Any:
-        """What the ``aws`` command-line client says, pointed at the sandbox as its documentation tells."""
+        """What the ``aws`` program says, pointed at the sandbox as its documentation tells."""
         ran = self.run("aws", "--output", "json", *arguments)
         assert ran.code == 0, ran.err
         return ran.json
+
+    def ec2(self, region: str) -> Any:
+        """The vendor's own client of a region of the sandbox's AWS."""
+        from tests.sandbox.running import client
+
+        return client(self.endpoint, region=region)
 
     def run(self, program: str | Path, *arguments: str | Path, **environment: str) -> Result:
         """Runs a program that is not gpucloud, pointed at the sandbox."""

@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>(]B?|\x1b\][^\x07]*\x07|[\x07\x08\r]")
 
 

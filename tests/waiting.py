@@ -16,8 +16,11 @@ def until(condition: Callable[[], Any], what: str = "it") -> Any:
     Raises:
         AssertionError: it has not come true after ``PATIENCE_S``; says what was waited for.
     """
-    end = time.monotonic() + PATIENCE_S
+    began = time.monotonic()
+    end = began + PATIENCE_S
     while not (found := condition()):
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(PAUSE_S)
+        now = time.monotonic()
+        assert now < end, f"waited in vain for {what}"
+        time.sleep(max(PAUSE_S, 2 * (now - began)))  # a look that is dear is taken less often
+        began = time.monotonic()
     return found

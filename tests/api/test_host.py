@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -70,13 +70,20 @@ def of_the_host() -> dict[str, Any]:
     }
 
 
+@pytest.fixture(autouse=True)
+def nothing_frozen() -> Iterator[None]:
+    """What the tests themselves have frozen is freed meanwhile, and would count as a change."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
 @pytest.fixture
 def own_handler() -> Any:
     """A program with its own answer to Ctrl-C."""
 
     def handler(number: int, frame: object) -> None: ...
 
-    gc.unfreeze()  # a command line before, in this process, froze what is freed meanwhile
     before = signal.signal(signal.SIGINT, handler)
     yield handler
     signal.signal(signal.SIGINT, before)

@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tests.processes import PROC, command_lines
 from tests.waiting import until
 
 PATIENCE_S = 20.0
@@ -28,11 +30,13 @@ ANSWERS = {
     "wall": 'echo "$*" >>"$TOLD/wall"',
     "sync": "echo sync >>$TOLD/sync",
     "systemctl": 'echo "$*" >>"$TOLD/systemctl"',
-    "loginctl": 'cat "$TOLD/sessions" 2>/dev/null',
-    "nvidia-smi": 'echo asked >>"$TOLD/nvidia-smi"; cat "$TOLD/gpus" 2>/dev/null',
+    "loginctl": 'echo $$ >>"$TOLD/loginctl"; cat "$TOLD/sessions" 2>/dev/null',
+    "nvidia-smi": 'echo $$ >>"$TOLD/nvidia-smi"; cat "$TOLD/gpus" 2>/dev/null',
     "runuser": 'echo "$GPUCLOUD_END_REASON $GPUCLOUD_SECONDS_LEFT" >>"$TOLD/hook"; . "$TOLD/checkpoint"',
 }
 """The programs that the guard runs, and what they do here; ``$TOLD`` is where they write that they ran."""
+PROBES = ("loginctl", "nvidia-smi")
+"""Those that the guard starts each minute, and reads when they have ended. They tell their number."""
 
 
 @dataclass
@@ -123,12 +127,13 @@ class GuardedBox:
         self.look()
 
     def look(self) -> None:
-        """Makes the guard look now, and waits until it has."""
+        """Makes the guard look now, and waits until it has, by the clocks as they are now."""
         file = self.root / "run/gpucloud/guard.json"
+        now = int(time.time() + self.wall_ahead_s)
         file.unlink(missing_ok=True)
         if self.guard is not None and self.guard.poll() is None:
             self.guard.send_signal(signal.SIGHUP)
-            until(file.exists, "the guard's look")
+            until(lambda: self.status.get("at", 0) >= now, "the guard's look")
 
     def shows(self, condition: Callable[[], Any]) -> None:
         """Looks until something is so."""
@@ -140,14 +145,17 @@ class GuardedBox:
         until(looked)
 
     def minutes(self, count: int) -> None:
-        """Lets minutes pass one by one. The GPUs answer before the next."""
+        """Lets minutes pass one by one. The guard has its answers before the next: who takes longer hangs."""
+        self.shows(partial(self._answered_since, dict.fromkeys(PROBES, 0)))
         for _ in range(count):
-            before = len(self.said("nvidia-smi"))
+            before = {name: len(self.said(name)) for name in PROBES}
             self.pass_time(61)
-            self.shows(partial(self._asked_since, before))
+            self.shows(partial(self._answered_since, before))
 
-    def _asked_since(self, before: int) -> bool:
-        return len(self.said("nvidia-smi")) > before
+    def _answered_since(self, before: Mapping[str, int]) -> bool:
+        """Whether each probe was started since, and is gone: the guard reads it as it takes its end."""
+        started = [self.said(name)[count:] for name, count in before.items()]
+        return all(started) and not any((PROC / numbers[-1]).exists() for numbers in started)
 
     # --- the guard
 
@@ -204,8 +212,12 @@ class GuardedBox:
         self.start()
 
     def close(self) -> None:
-        """Ends everything."""
+        """Ends everything, also what hangs: each program that the guard starts leads a group of its own."""
         self.stop()
+        ours = os.fsencode(self.folder)
+        for number in [number for number, line in command_lines().items() if ours in line]:
+            with suppress(ProcessLookupError):
+                os.killpg(number, signal.SIGKILL)
         for server in self.servers:
             server.shutdown()
             server.server_close()

@@ -7,7 +7,6 @@ What would need a network or systemd is played by scripts in ``/usr/local/sbin``
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 import uuid
@@ -17,8 +16,9 @@ from pathlib import Path
 from gpucloud.ssh.boot import BootState, rotate_host_key, wait_until_ready
 from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
 from tests.boot.tree import PATH, tree
+from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 ADDRESS = "127.0.0.41"
 
 INIT = r"""
@@ -183,9 +183,7 @@ class BootedMachine:
         """Starts it."""
         self.set_clocks(up_s=5.0)
         (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
-        with socket.socket() as free:
-            free.bind((ADDRESS, 0))
-            port = free.getsockname()[1] if self.network else 0
+        port = free_port() if self.network else 0
         spaces = ["-m", "-p", "-u", "-i", *([] if self.network else ["-n"])]
         command = ["unshare", *spaces, "--fork", "--kill-child", "sh", "-c", INIT, "init"]
         with (self.folder / "console").open("ab") as console:

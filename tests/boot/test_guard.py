@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -39,11 +41,8 @@ PYTHONS = [f"python3.{minor}" for minor in range(8, 16)]
 
 
 def runs(python: str) -> bool:
-    """Whether there is such an interpreter, and it is not one that only tells how to install itself."""
-    return (
-        shutil.which(python) is not None
-        and not subprocess.run([python, "--version"], capture_output=True, check=False).returncode
-    )
+    """Whether this is an interpreter, and not a program that only tells how to install it."""
+    return not subprocess.run([python, "--version"], capture_output=True, check=False).returncode
 
 
 SILENT = asdict(Metadata(url="", notice="/notice"))
@@ -54,6 +53,16 @@ def box(tmp_path: Path) -> Iterator[GuardedBox]:
     box = GuardedBox(tmp_path / "box")
     yield box
     box.close()
+
+
+WHILE_GUARDED = "while kill -0 $PPID; do sleep 0.1; done"
+"""A program of the guard's that hangs, and ends with it: here no machine is switched off."""
+
+
+def has_left(box: GuardedBox, left_s: float, began: float) -> bool:
+    """Whether so much time is left to a box, but for what has passed since then; its guard counts seconds."""
+    passed_s = time.monotonic() - began
+    return bool(left_s - passed_s - 2 < box.status["left_s"] <= left_s)
 
 
 # --- the end
@@ -82,10 +91,11 @@ def test_a_wall_clock_that_a_server_confirms_ends_the_box_at_its_deadline(box: G
 def test_a_wrong_wall_clock_ends_nothing_and_the_uptime_still_holds(box: GuardedBox, days: int) -> None:
     box.serve(lambda *_: (200, ""))
     box.set_clocks(wall_ahead_s=days * 86400.0)
+    began = time.monotonic()
     box.arm(metadata=SILENT)
     assert not box.status["clock_is_right"]
     assert abs(box.status["clock_ahead_s"] - days * 86400) < 5
-    assert abs(box.status["left_s"] - 3595) < 5
+    assert has_left(box, 3595, began)
     box.set_clocks(up_s=3601)
     box.look()
     until(lambda: box.powered_off)
@@ -124,10 +134,10 @@ def test_a_reboot_does_not_give_the_box_more_time(box: GuardedBox) -> None:
 def test_a_guard_that_is_killed_goes_on_where_it_was(box: GuardedBox) -> None:
     box.arm()
     box.minutes(30)
-    left = box.status["left_s"]
+    began, left_s = time.monotonic(), box.status["left_s"]
     box.stop()
     box.start()
-    assert abs(box.status["left_s"] - left) < 5
+    assert has_left(box, left_s, began)
 
 
 def test_arming_again_does_not_move_the_end(box: GuardedBox) -> None:
@@ -177,6 +187,7 @@ def test_the_end_holds_on_a_disk_that_became_read_only(disk_of_its_own: GuardedB
 
 
 def test_a_torn_write_leaves_the_state_before_it(box: GuardedBox) -> None:
+    began = time.monotonic()
     box.arm()
     box.run("extend", "none", "600")
     record = box.root / "var/lib/gpucloud/end"
@@ -185,20 +196,22 @@ def test_a_torn_write_leaves_the_state_before_it(box: GuardedBox) -> None:
     data[newest + 12] ^= 0xFF
     record.write_bytes(bytes(data))
     box.look()
-    assert abs(box.status["left_s"] - 3595) < 5, "the half before the torn one: the first end"
+    assert has_left(box, 3595, began), "the half before the torn one: the first end"
 
 
 def test_settings_and_state_that_are_lost_leave_the_first_end(box: GuardedBox) -> None:
+    began = time.monotonic()
     box.arm()
     box.stop()
     (box.root / "var/lib/gpucloud/end").write_bytes(b"\0" * 1024)
     box.start()
-    assert abs(box.status["left_s"] - 3595) < 10
+    assert has_left(box, 3595, began)
     box.stop()
+    began = time.monotonic()
     box.run("extend", "none", "600")
     box.write("etc/gpucloud/guard.json", "{")
     box.start()
-    assert abs(box.status["left_s"] - 600) < 10
+    assert has_left(box, 600, began)
 
 
 # --- deleting itself
@@ -259,9 +272,10 @@ def test_should_the_guard_fail_systemd_ends_the_box_a_quarter_of_an_hour_later(b
 def test_extending_moves_every_layer_and_the_old_end_does_nothing(box: GuardedBox) -> None:
     box.serve(lambda *_: (200, ""))
     box.arm(metadata=SILENT)
+    began = time.monotonic()
     box.run("extend", str(int(time.time()) + 7200), "7200")
     box.look()
-    assert abs(box.status["left_s"] - 7200) < 5
+    assert has_left(box, 7200, began)
     box.set_clocks(up_s=box.up_s + 3700)
     box.look()
     assert not box.powered_off
@@ -290,7 +304,7 @@ def test_the_end_can_be_taken_away(box: GuardedBox) -> None:
 
 
 def test_a_box_that_has_begun_to_end_goes_on_when_its_end_is_moved(box: GuardedBox) -> None:
-    box.write("told/checkpoint", "sleep 60")
+    box.write("told/checkpoint", WHILE_GUARDED)
     box.arm(checkpoint=True)
     box.pass_time(3400)
     until(lambda: box.said("hook"))
@@ -336,7 +350,7 @@ def test_the_checkpoint_command_runs_in_the_last_minutes_and_the_box_ends_on_tim
 
 
 def test_a_checkpoint_command_that_hangs_does_not_keep_the_box(box: GuardedBox) -> None:
-    box.write("told/checkpoint", "trap '' TERM; sleep 600")
+    box.write("told/checkpoint", f"trap '' TERM; {WHILE_GUARDED}")
     box.arm(checkpoint=True)
     box.pass_time(3400)
     until(lambda: box.said("hook"))
@@ -452,9 +466,9 @@ def test_the_checkpoint_command_runs_when_the_cloud_takes_the_box_back(box: Guar
     box.look()
     assert box.said("hook") == []
     assert box.status["clock_is_right"]
-    known[0] = replace(facts, interruption=datetime.now(UTC) + timedelta(seconds=100))
+    known[0] = replace(facts, interruption=datetime.now(UTC) + timedelta(seconds=1000))
     box.shows((box.told / "saved").exists)
-    assert 90 <= int((box.told / "saved").read_text()) <= 100
+    assert 900 <= int((box.told / "saved").read_text()) <= 1000
     box.shows(lambda: box.said("sync"))
     assert "takes this box back in" in box.said("wall")[0]
     assert not box.powered_off, "the cloud ends it, and says why: a power-off would look like the user's"
@@ -516,7 +530,7 @@ def test_a_gpu_that_fell_off_the_bus_is_told(box: GuardedBox) -> None:
 
 
 def test_an_nvidia_smi_that_hangs_keeps_nothing_else_from_being_done(box: GuardedBox) -> None:
-    box.program("nvidia-smi", "trap '' TERM; sleep 1000")
+    box.program("nvidia-smi", f"trap '' TERM; {WHILE_GUARDED}")
     box.arm()
     box.pass_time(120)
     assert box.status["health"]["gpus"] == "nvidia-smi does not answer"
@@ -647,11 +661,13 @@ def test_the_guard_is_written_in_python_3_8() -> None:
         ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, 8))
 
 
-@pytest.mark.parametrize("python", [each for each in PYTHONS if runs(each)])
-def test_the_guard_runs_on_every_python_at_hand(box: GuardedBox, python: str) -> None:
-    box.python = python
-    box.arm()
-    box.pass_time(3500)
-    assert not box.powered_off
-    box.pass_time(101)
-    until(lambda: box.powered_off)
+def test_the_guard_runs_on_every_python_at_hand(tmp_path: Path) -> None:
+    tried = [python for python in PYTHONS if shutil.which(python) and runs(python)]
+    assert tried
+    for python in tried:
+        with closing(GuardedBox(tmp_path / python, python=python)) as box:
+            box.arm()
+            box.pass_time(3500)
+            assert not box.powered_off
+            box.pass_time(101)
+            until(partial(getattr, box, "powered_off"))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-from contextlib import closing
 
 import pytest
 
 from gpucloud.boxes.fabric_test import Reduced, shortcomings, summary
 from gpucloud_templates.fabrics import fabric
 from gpucloud_templates.gputest.together import ID_BYTES, meet
+from tests.ports import free_port
 
 EFA = "ip-10-0-0-4:1:2 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4 nics)"
 IB = "NCCL INFO NET/IB : Using [0]mlx5_ib0:1/IB [RO]; OOB eth0:10.0.0.4<0>"
@@ -58,9 +57,7 @@ def test_the_settings_of_a_network_never_name_a_protocol_of_nccl(name: str) -> N
 
 
 def test_all_nodes_get_what_the_first_one_made() -> None:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     made, got = bytes(range(ID_BYTES)), list[bytes]()
 
     def come(rank: int) -> None:

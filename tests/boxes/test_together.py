@@ -22,9 +22,9 @@ from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags
 from tests.memory import TOKEN_ATOMIC, MemoryProvider, Pace
 from tests.memory.faults import CloudSaid
+from tests.waiting import PATIENCE_S
 
 AT_ONCE = 3
-MEETING_S = 30.0
 
 
 def ready(bench: Bench, box: str, nodes: int = 1) -> Box:
@@ -48,7 +48,7 @@ class Meeting(MemoryProvider):
 
     def delete(self, ref: Ref, /) -> None:
         if ref.kind is ResourceKind.INSTANCE:
-            self.barrier.wait(MEETING_S)
+            self.barrier.wait(PATIENCE_S)
         super().delete(ref)
 
 

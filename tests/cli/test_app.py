@@ -24,6 +24,7 @@ from gpucloud.config import find_owner, find_paths
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OwedError, UsageError
 from gpucloud.redaction import redact
 from gpucloud_pricing import format_money
+from tests.waiting import PATIENCE_S
 
 PROGRAM = [sys.executable, "-c", "from gpucloud.cli.app import main; main()"]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -43,7 +44,7 @@ def gpucloud(environment: dict[str, str]) -> Run:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -94,12 +95,14 @@ import atexit, sys, threading, time
 from gpucloud.cli.app import main
 atexit.register(print, "a regular end")
 if sys.argv.pop(1) == "waits":
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 main()
 """
     for kind, regular in (("waits", False), ("waits not", True)):
         line = [sys.executable, "-c", code, kind, "down", "nobody", "--json"]
-        ran = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=50, check=False)
+        ran = subprocess.run(
+            line, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert (ran.returncode, ran.stderr) == (2, "")
         assert "there is no box named 'nobody'" in ran.stdout
         assert ("a regular end" in ran.stdout) == regular

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
-import time
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.shell import Shell
+from tests.waiting import PATIENCE_S, until
 
 UNKNOWN_ID = "b-" + "0" * 26
 CANARY = "canary-6f1d-do-not-tell"
@@ -64,19 +66,29 @@ def test_reading_commands_leave_no_trace(cli: Shell) -> None:
 def test_calls_are_followed_as_they_are_sent_and_answered(cli: Shell) -> None:
     """Also into a file that is made, or replaced, meanwhile."""
     follower = cli.start("audit", "--follow", "--json")
-    assert follower.stdout is not None
-    time.sleep(1)
-    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
     calls: list[dict[str, Any]] = []
-    while not any(call["action"] == "ec2:RunInstances" and call["outcome"] for call in calls):
-        calls.append(json.loads(follower.stdout.readline()))
+
+    def read() -> None:
+        assert follower.stdout is not None
+        for line in follower.stdout:
+            calls.append(json.loads(line))
+
+    def has(action: str) -> bool:
+        return any(call["action"] == action and call["outcome"] for call in calls)
+
+    reading, names = threading.Thread(target=read), itertools.count()
+    reading.start()
+    volume = ("--size", "1", "--near", "T4", "--cloud", "aws", "--region", "us-east-1", "--yes")
+    until(lambda: cli("volume", "create", f"v{next(names)}", *volume).code == 0 and calls, "its beginning")
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
+    until(lambda: has("ec2:RunInstances"), "the launch")
     file = cli.home / "state-sandbox" / "audit.jsonl"
     file.rename(file.with_suffix(".old"))
     assert cli("down", "x", "--yes").code == 0
-    while not any(call["action"] == "ec2:TerminateInstances" and call["outcome"] for call in calls):
-        calls.append(json.loads(follower.stdout.readline()))
+    until(lambda: has("ec2:TerminateInstances"), "the end")
     follower.send_signal(signal.SIGINT)
-    follower.communicate(timeout=30)
+    reading.join()
+    follower.communicate(timeout=PATIENCE_S)
     assert {call["schema"] for call in calls} == {"gpucloud.audit-call/v1"}
     by_call: dict[str, list[Any]] = {}
     for call in calls:

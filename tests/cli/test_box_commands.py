@@ -17,8 +17,10 @@ import pytest
 
 from gpucloud.cli.sync import Way, read_way
 from gpucloud.errors import UsageError
-from gpucloud.sandbox.client import SandboxClient, ensure_started
+from gpucloud.sandbox.client import SandboxClient
+from tests.forked import ForkServer
 from tests.processes import command_lines
+from tests.shell import TIMEOUT_S, forked_sandbox
 
 GPUCLOUD = [sys.executable, "-c", "from gpucloud.cli.app import main; main()", "--sandbox"]
 
@@ -29,6 +31,7 @@ class Terminal:
 
     home: Path
     sandbox: SandboxClient
+    forks: ForkServer
 
     @property
     def environment(self) -> dict[str, str]:
@@ -37,7 +40,14 @@ class Terminal:
         }
         return {**keep, "GPUCLOUD_HOME": str(self.home), "NO_COLOR": "1"}
 
-    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        line = ["--sandbox", *arguments]
+        ran = self.forks.start(line, environment=self.environment, folder=str(self.home))
+        out, err = ran.communicate(TIMEOUT_S)
+        return subprocess.CompletedProcess(line, ran.wait(), out.encode(), err.encode())
+
+    def pipe(self, *arguments: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+        """The same, with something to read."""
         return subprocess.run(
             [*GPUCLOUD, *arguments], input=stdin, env=self.environment, capture_output=True, check=False
         )
@@ -57,16 +67,17 @@ class Terminal:
 
 
 @pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+def terminal(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Terminal]:
     home = tmp_path_factory.mktemp("user")
-    endpoint = ensure_started(home / "sandbox", transition_s=0)
-    made = Terminal(home, endpoint.client)
-    setup = "echo prepared >~/prepared"
-    launched = made.run("launch", "--gpu", "T4", "--name", "mine", "--nodes", "2", "--setup", setup, "--yes")
-    assert launched.returncode == 0, launched.stderr.decode()
-    yield made
-    made.run("down", "--all", "--yes")
-    endpoint.client.stop(force=True)
+    with forked_sandbox(home / "sandbox", forks) as endpoint:
+        made = Terminal(home, endpoint.client, forks)
+        setup = "echo prepared >~/prepared"
+        launched = made.run(
+            *("launch", "--gpu", "T4", "--name", "mine", "--nodes", "2", "--setup", setup, "--yes")
+        )
+        assert launched.returncode == 0, launched.stderr.decode()
+        yield made
+        made.run("down", "--all", "--yes")
 
 
 def test_exec_gives_the_commands_own_output_and_exit_code(terminal: Terminal) -> None:
@@ -79,7 +90,7 @@ def test_exec_hands_over_arguments_and_stdin_unchanged(terminal: Terminal) -> No
     words = ["a b", "$HOME", "--json", "-t", "'", "*", ""]
     done = terminal.run("exec", "mine", "--", "printf", "%s\\n", *words)
     assert done.stdout.decode().split("\n")[:-1] == words
-    assert terminal.run("exec", "mine", "--", "cat", stdin=bytes(range(256))).stdout == bytes(range(256))
+    assert terminal.pipe("exec", "mine", "--", "cat", stdin=bytes(range(256))).stdout == bytes(range(256))
 
 
 def test_exec_with_json_keeps_stdout_for_the_document(terminal: Terminal) -> None:
@@ -125,7 +136,7 @@ def test_what_exec_cannot_do_is_125_and_says_why(
 
 def test_ssh_runs_a_command_and_without_one_a_shell(terminal: Terminal) -> None:
     assert terminal.run("ssh", "mine", "--", "echo", "a  b").stdout == b"a  b\n"
-    done = terminal.run("ssh", "mine", stdin=b"echo $((6*7))\nexit 4\n")
+    done = terminal.pipe("ssh", "mine", stdin=b"echo $((6*7))\nexit 4\n")
     assert (done.returncode, b"42" in done.stdout) == (4, True)
 
 

@@ -43,7 +43,7 @@ def test_what_would_cost_more_than_a_budget_is_refused_as_a_launch_is(cli: Shell
     assert (extended.code, extended.error["class"]) == (7, "budget")
     assert "the deadline was not changed" in extended.error["message"]
     assert cli("show", "one", "--json").json["box"]["expires_at"] == ends
-    assert cli("extend", "one", "--ttl", "10h", "--json").code == 0, "there is room for that"
+    assert cli("extend", "one", "--ttl", "+1h", "--json").code == 0, "there is room for that"
     near = ("--near", "T4", "--cloud", "aws", "--region", "us-east-1")
     refused = cli("volume", "create", "data", "--size", "2000", *near, "--yes", "--json")
     assert (refused.code, refused.error["class"]) == (7, "budget"), refused.out

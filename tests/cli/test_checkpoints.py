@@ -19,8 +19,8 @@ from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
 from tests.sandbox.running import TAGS, HollowBoxes, client
 from tests.sandbox.test_alibaba_oss import OSS_ALL, client_of, oss, policy
-from tests.shell import PROGRAMS, Shell
-from tests.waiting import until
+from tests.shell import PROGRAMS, TIMEOUT_S, Shell
+from tests.waiting import PATIENCE_S, until
 
 BUCKET = "lab"
 FAR = "eu-central-1"
@@ -144,11 +144,21 @@ def box_folder(cli: Shell) -> Path:
     return cli.endpoint.folder / "boxes" / str(machine["id"]) / "root/home/gpucloud"
 
 
+SAVED = {"latest.json", "logs/guard.log"}
+"""What a box uploads last of a checkpoint, and of what its guard has to tell."""
+
+
+def names(s3: Any, folder: str) -> set[str]:
+    """What is in a folder of the bucket."""
+    found = s3.list_objects_v2(Bucket=BUCKET, Prefix=folder).get("Contents", ())
+    return {each["Key"].removeprefix(folder) for each in found}
+
+
 def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: Shell, s3: Any) -> None:
     """The first box uploads nothing but at its notice; the second one prints what it finds."""
     script = (
         'if [ -e kept/step ]; then cat "$GPUCLOUD_CHECKPOINT_DIR/step"; echo $GPUCLOUD_CHECKPOINT_URL; '
-        "else echo one >kept/step; echo begun; sleep 60; fi"
+        "else echo one >kept/step; echo begun; sleep 600; fi"
     )
     hook = ("--checkpoint", "echo and what the hook has added >>kept/step")
     elsewhere = ("--region", "us-west-2")
@@ -156,8 +166,11 @@ def test_a_run_that_was_interrupted_goes_on_with_what_the_notice_had_saved(cli: 
     process = cli.start(*line)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
-    cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=15)
-    out, err = process.communicate(timeout=120)
+    machine = cli.billed()[0]["id"]
+    cli.sandbox.interrupt(machine, notice_s=600)
+    until(lambda: names(s3, "team/r1/attempts/1/") >= SAVED, "what is saved at the notice")
+    cli.sandbox.interrupt(machine, notice_s=0)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.wait(), out) == (0, f"one\nand what the hook has added\ns3://{BUCKET}/team/r1\n"), err
     assert "of attempt 1: 1 files, 32 bytes" in err
     said = (
@@ -187,14 +200,14 @@ def test_a_killed_run_goes_on_with_what_its_box_had_done_until_then(
     cli: Shell, s3: Any, tended: bool
 ) -> None:
     """Nothing was uploaded while its process lived, and the keys that the box got are no longer valid."""
-    script = 'cat "$GPUCLOUD_CHECKPOINT_DIR/step" || { echo one >kept/step; echo begun; sleep 60; }'
+    script = 'cat "$GPUCLOUD_CHECKPOINT_DIR/step" || { echo one >kept/step; echo begun; sleep 600; }'
     hook = ("--checkpoint", 'echo "and $GPUCLOUD_END_REASON" >>kept/step')
     line = (*RUN, "--ttl", "5h", *hook, "--", "sh", "-c", script)
     process = cli.start(*line)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     config = box_folder(cli) / ".gpucloud/checkpoints/rclone.conf"
     config.write_text(re.sub("(?m)^(secret_access_key) *=.*", r"\1 = over", config.read_text()))
     if tended:
@@ -243,7 +256,7 @@ def test_a_box_has_a_lease_on_its_attempt_that_is_renewed_and_may_do_no_more(
     over = stolen("rcat", f"own:{store.folder}/r1/attempts/4/y") != 0
     assert over == bool(store.expired)
     (home / "go").touch()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.wait() == 0, err
     assert store.expired in err
     listed = store.get("r1/attempts/4/latest.json")

@@ -109,10 +109,8 @@ def moved_to(address: str, shell: Shell) -> Iterator[Shell]:
 def let_in(shell: Shell, name: str) -> list[str]:
     """The addresses that a box's group lets in, as the cloud shows it."""
     [box] = [each for each in shell.boxes() if each["name"] == name]
-    seen = shell.aws(
-        *("ec2", "describe-security-groups", "--region", box["region"]),
-        *("--filters", f"Name=tag:gpucloud:box,Values={box['id']}"),
-    )
+    of_box = [{"Name": "tag:gpucloud:box", "Values": [box["id"]]}]
+    seen = shell.ec2(box["region"]).describe_security_groups(Filters=of_box)
     return [
         each["CidrIp"] for rule in seen["SecurityGroups"][0]["IpPermissions"] for each in rule["IpRanges"]
     ]

@@ -30,8 +30,7 @@ def test_nodes_joined_by_efa_have_its_settings_and_are_tested_together(cli: Shel
     assert cli("extend", "pair", "--ttl", "30h").code == 0
     assert cli("down", "pair", "--yes").code == 0
     assert cli.sandbox.status()["billing"] == []
-    left = cli.aws("ec2", "describe-placement-groups", "--region", "us-east-1")
-    assert left["PlacementGroups"] == []
+    assert cli.ec2("us-east-1").describe_placement_groups()["PlacementGroups"] == []
 
 
 def test_nodes_that_fall_back_to_tcp_are_replaced_once_and_then_end_the_launch(cli: Shell) -> None:

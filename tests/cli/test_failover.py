@@ -67,15 +67,8 @@ def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli:
     assert nothing_was_started(cli)
     assert [box["state"] for box in cli.boxes("--all")] == ["failed"]
     assert cli.boxes() == []
-    group = (
-        "ec2",
-        "describe-security-groups",
-        "--region",
-        "us-east-1",
-        "--filters",
-        "Name=tag-key,Values=gpucloud:box",
-    )
-    assert cli.aws(*group)["SecurityGroups"] == []
+    of_boxes = [{"Name": "tag-key", "Values": ["gpucloud:box"]}]
+    assert cli.ec2("us-east-1").describe_security_groups(Filters=of_boxes)["SecurityGroups"] == []
     cli.sandbox.stock(count=5)
     assert cli.launch(*T4, "--name", "x")["state"] == "ready", "the name is free again"
 

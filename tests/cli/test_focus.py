@@ -69,7 +69,7 @@ def test_boxes_of_all_clouds_are_by_the_rules_and_by_the_clouds_ids(cli: Shell) 
 def parts_at_aws(cli: Shell, box: Any) -> list[list[str]]:
     """Each instance with its volume and its interface, as the ``aws`` client lists them."""
     ids = [node["instance_id"] for node in box["nodes"]]
-    seen = cli.aws("ec2", "describe-instances", "--region", box["region"], "--instance-ids", *ids)
+    seen = cli.ec2(box["region"]).describe_instances(InstanceIds=list(ids))
     return [
         [
             instance["InstanceId"],

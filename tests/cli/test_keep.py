@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 from tests.shell import Shell
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SECRET = "canary-of-a-setup-5f0e1b"
 WAITS = "until [ -e ~/mended ]; do [ ! -e ~/broken ] || exit 3; sleep 0.1; done"
@@ -114,7 +114,7 @@ def test_a_launch_that_dies_before_it_keeps_its_box_leaves_nothing(cli: Shell) -
         if "setup-000" in line:
             break
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert [box["state"] for box in cli.boxes()] == ["bootstrapping"]
     assert cli("setup", "x").code == 2
     assert cli("sweep", "--yes").code == 0
@@ -131,7 +131,7 @@ def test_a_repeated_setup_that_dies_leaves_a_box_that_can_be_set_up_again(cli: S
         if "setup-000" in line:
             break
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     [box] = cli.boxes()
     assert (box["state"], box["nodes"][0]["state"]) == ("failed", "running")
     swept = cli("sweep", "--older-than", "0s", "--yes", "--json")

@@ -38,11 +38,8 @@ def gpus(listed: str) -> list[str]:
 
 
 def instance(cli: Shell, box: Any) -> Any:
-    """A box's first machine as the ``aws`` client sees it."""
-    seen = cli.aws(
-        *("ec2", "describe-instances", "--region", box["region"]),
-        *("--instance-ids", box["nodes"][0]["instance_id"]),
-    )
+    """A box's first machine as the vendor's client sees it."""
+    seen = cli.ec2(box["region"]).describe_instances(InstanceIds=[box["nodes"][0]["instance_id"]])
     return seen["Reservations"][0]["Instances"][0]
 
 
@@ -89,7 +86,7 @@ def test_what_was_asked_for_answers_over_ssh(cli: Shell, gpu: str, paid: str, an
     assert billed["price"] == box["price"], "it costs what was said"
 
 
-def test_the_aws_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> None:
+def test_the_vendors_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> None:
     box = cli.launch("--gpu", "T4", "--name", "a", "--disk", "120", "--run-id", "ci-7", "--tag", "team=ml")
     seen = instance(cli, box)
     assert seen["State"]["Name"] == "running"
@@ -100,26 +97,19 @@ def test_the_aws_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> 
     assert tags(seen)["gpucloud:box"] == box["id"]
     assert tags(seen)["gpucloud:run"] == "ci-7"
     assert tags(seen)["team"] == "ml"
-    place = ("--region", box["region"])
-    behaviour = cli.aws(
-        *("ec2", "describe-instance-attribute", *place, "--instance-id", seen["InstanceId"]),
-        *("--attribute", "instanceInitiatedShutdownBehavior"),
+    ec2 = cli.ec2(box["region"])
+    behaviour = ec2.describe_instance_attribute(
+        InstanceId=seen["InstanceId"], Attribute="instanceInitiatedShutdownBehavior"
     )
     assert behaviour["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
-    [volume] = cli.aws("ec2", "describe-volumes", *place)["Volumes"]
+    [volume] = ec2.describe_volumes()["Volumes"]
     assert volume["Encrypted"]
     assert (volume["Size"], volume["VolumeType"]) == (120, "gp3")
-    [interface] = cli.aws("ec2", "describe-network-interfaces", *place)["NetworkInterfaces"]
+    [interface] = ec2.describe_network_interfaces()["NetworkInterfaces"]
     for part in (volume, {"Tags": interface["TagSet"]}):
         assert set(tags(part)) >= TAGS
-    group = (
-        "ec2",
-        "describe-security-groups",
-        *place,
-        "--filters",
-        f"Name=tag:gpucloud:box,Values={box['id']}",
-    )
-    [open_to] = cli.aws(*group)["SecurityGroups"][0]["IpPermissions"]
+    of_box = [{"Name": "tag:gpucloud:box", "Values": [box["id"]]}]
+    [open_to] = ec2.describe_security_groups(Filters=of_box)["SecurityGroups"][0]["IpPermissions"]
     assert (open_to["FromPort"], open_to["ToPort"]) == (22, 22)
     assert [each["CidrIp"] for each in open_to["IpRanges"]] == [f"{cli.sandbox.address()}/32"]
     assert not open_to.get("Ipv6Ranges")
@@ -132,7 +122,7 @@ def test_the_aws_client_sees_what_was_promised_and_the_end_of_it(cli: Shell) -> 
     assert cli.boxes() == []
     # The group bills nothing: it may stay a moment longer, but the next changing command removes it.
     cli.launch("--gpu", "T4", "--name", "b")
-    assert cli.aws(*group)["SecurityGroups"] == []
+    assert ec2.describe_security_groups(Filters=of_box)["SecurityGroups"] == []
 
 
 def test_three_nodes_know_their_ranks_and_each_other(cli: Shell) -> None:

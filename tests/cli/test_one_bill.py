@@ -207,7 +207,7 @@ def ended_by_its_user_and_seen_late(world: World, box: Box) -> None:
     world.pass_time(2 * 3600)
     machine = box.nodes[0].instance_id
     if box.cloud == "aws":
-        world.shell.aws("ec2", "terminate-instances", "--instance-ids", machine)
+        world.shell.ec2(str(box.region)).terminate_instances(InstanceIds=[machine])
     else:
         group = machine.split("/")[4]
         azure = Azure(world.endpoint, HollowBoxes())

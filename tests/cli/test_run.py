@@ -14,7 +14,8 @@ import pytest
 
 from tests.forked import Forked
 from tests.processes import command_lines
-from tests.shell import Shell
+from tests.shell import TIMEOUT_S, Shell
+from tests.waiting import PATIENCE_S, until
 
 ON = ("run", "--gpu", "T4", "--cloud")
 RUN = (*ON, "aws")
@@ -23,7 +24,7 @@ SECRET = "hunter2-correct-horse"
 
 def started(cli: Shell, *arguments: str, **environment: str) -> subprocess.Popen[str] | Forked:
     """A run whose command has begun: it says so."""
-    process = cli.start(*RUN, *arguments, "--", "sh", "-c", "echo begun; sleep 60", **environment)
+    process = cli.start(*RUN, *arguments, "--", "sh", "-c", "echo begun; sleep 600", **environment)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     return process
@@ -163,7 +164,7 @@ def test_what_cannot_be_fetched_is_a_failure_of_ours(cli: Shell) -> None:
 def test_a_signal_takes_the_box_down(cli: Shell, number: signal.Signals) -> None:
     process = started(cli)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.wait() == 128 + number
     assert "deleting the resources of" in err
     assert cli.sandbox.status()["billing"] == []
@@ -178,7 +179,7 @@ def test_a_reader_who_goes_away_takes_the_box_down(cli: Shell) -> None:
     process.stdout.close()
     with process.stderr as stderr:
         stderr.read()
-    assert process.wait(timeout=60) == 128 + signal.SIGPIPE
+    assert process.wait(timeout=PATIENCE_S) == 128 + signal.SIGPIPE
     assert cli.sandbox.status()["billing"] == []
 
 
@@ -187,7 +188,7 @@ def test_what_a_killed_run_leaves_is_said_and_the_next_command_ends_it(cli: Shel
     process = started(cli, "--run-id", "ci-9")
     assert "was left unfinished" not in cli("list").err
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert len(cli.billed()) == 1
     assert "was left unfinished by a command that ended" in cli("list").err
     again = cli(*RUN, "--run-id", "ci-9", "--", "true")
@@ -201,7 +202,7 @@ def test_a_cleanup_job_ends_a_killed_run_also_from_another_machine(cli: Shell, s
     other = cli("launch", "--gpu", "T4", "--run-id", "ci-11", "--yes", "--json", **owner).box
     process = started(cli, "--run-id", "ci-10", **owner)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     if not state_is_there:
         for file in (cli.home / "state-sandbox").glob("journal.db*"):
             file.unlink()
@@ -237,11 +238,15 @@ def test_a_living_run_id_is_not_used_twice(cli: Shell) -> None:
     assert "exists already" in refused.error["message"]
     assert len(cli.changes_asked()) == changed
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
 
 
 def test_two_runs_of_one_id_that_begin_together_make_one_box(cli: Shell) -> None:
-    both = [cli.start(*RUN, "--run-id", "ci-3", "--", "sleep", "2") for _ in range(2)]
+    over = cli.home / "over"  # the one that runs does so until the other one has ended
+    script = ("sh", "-c", 'until [ -e "$1" ]; do sleep 0.1; done', "sh", str(over))
+    both = [cli.start(*RUN, "--run-id", "ci-3", "--", *script) for _ in range(2)]
+    until(lambda: any(process.poll() is not None for process in both), "the end of one of them")
+    over.touch()
     codes = sorted(cli.finish(process).code for process in both)
     assert codes == [0, 125]
     born = [entry for entry in cli.sandbox.ledger() if entry["event"] == "born"]
@@ -271,7 +276,7 @@ def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_elsewhere_wh
     assert process.stdout is not None
     assert process.stdout.readline() == "r 0\n"
     cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.wait(), out) == (0, "r 1\n"), err
     assert "interrupted by its cloud" in err
     assert cli.sandbox.status()["billing"] == []
@@ -322,14 +327,16 @@ def test_a_spot_box_that_is_taken_back_is_a_failure_of_its_own(cli: Shell) -> No
 
 def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> None:
     """Every connection to the box is cut; the command goes on, and is followed from where it was lost."""
-    script = "for i in $(seq 40); do echo $i; sleep 0.1; done"
-    process = cli.start(*RUN, "--", "sh", "-c", script)
+    cut = cli.home / "cut"
+    script = 'for i in $(seq 3); do echo $i; done; until [ -e "$1" ]; do sleep 0.1; done; seq 4 40'
+    process = cli.start(*RUN, "--", "sh", "-c", script, "sh", str(cut))
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     for pid in ssh_of(cli.runtime):
         with suppress(ProcessLookupError):  # it has ended with another
             os.kill(pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=60)
+    cut.touch()
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.wait() == 0, err
     assert "connecting again" in err
     assert "".join(lines) + out == "".join(f"{n}\n" for n in range(1, 41))

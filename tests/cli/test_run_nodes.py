@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_tend import the_run
+from tests.ports import free_port
 from tests.processes import command_lines
 from tests.shell import Shell
 from tests.waiting import until
@@ -44,9 +43,7 @@ def meeting(cli: Shell, script: str) -> Sequence[str]:
     """Options that bring the script to the nodes, with a port that nobody else here has."""
     (cli.home / "src").mkdir()
     (cli.home / "src" / "meet.py").write_text(script)
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return ("--sync", "src/", "--env", f"MASTER_PORT={probe.getsockname()[1]}")
+    return ("--sync", "src/", "--env", f"MASTER_PORT={free_port()}")
 
 
 def test_the_nodes_of_a_run_meet_and_each_line_has_its_node(cli: Shell) -> None:

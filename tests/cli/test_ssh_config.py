@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,10 @@ import pytest
 from gpucloud.cli.ssh import split_options
 from gpucloud.sandbox.client import Endpoint
 from tests.forked import ForkServer
+from tests.ports import free_port
 from tests.shell import PROGRAMS, Result, Shell, newcomer
 from tests.terminal import Terminal
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -207,14 +209,8 @@ def served() -> Iterator[int]:
         server.shutdown()
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def greeting(port: int) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         return connection.recv(100)
 
 
@@ -240,7 +236,7 @@ def test_ports_of_a_box_are_reachable_until_a_signal(work: Shell, signum: signal
         assert document["ports"][0]["local_port"] == local
         assert [greeting(each["local_port"]) for each in document["ports"]] == [b"hello", b"hello"]
         ran.send_signal(signum)
-        _, err = ran.communicate(timeout=60)
+        _, err = ran.communicate(timeout=PATIENCE_S)
         assert ran.returncode == code, err
         with pytest.raises(ConnectionRefusedError):
             greeting(local)
@@ -268,13 +264,13 @@ def test_ssh_takes_options_of_its_own_program(work: Shell) -> None:
         ran = started(work, "ssh", "work", "--", "-N", "-L", f"{local}:127.0.0.1:{port}")
         assert eventually(local) == b"hello"
         ran.send_signal(signal.SIGTERM)
-        ran.communicate(timeout=60)
+        ran.communicate(timeout=PATIENCE_S)
         assert ran.returncode == 143
 
 
 def eventually(port: int) -> bytes:
     """The greeting at a port that is about to be opened."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while True:
         try:
             return greeting(port)

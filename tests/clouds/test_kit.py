@@ -27,11 +27,12 @@ from gpucloud.clouds.kit import (
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, UsageError
 from tests.builders import a_ref, an_order
+from tests.waiting import PATIENCE_S
 
 
 def test_calls_run_at_the_same_time_and_answer_in_order() -> None:
     """Each waits for the other: one after the other they would never end."""
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
 
     def call(number: int) -> int:
         meeting.wait()
@@ -42,7 +43,7 @@ def test_calls_run_at_the_same_time_and_answer_in_order() -> None:
 
 
 def test_no_more_calls_run_at_a_time_than_are_allowed() -> None:
-    running, most, lock, meeting = 0, 0, threading.Lock(), threading.Barrier(3, timeout=20)
+    running, most, lock, meeting = 0, 0, threading.Lock(), threading.Barrier(3, timeout=PATIENCE_S)
 
     def call(_: int) -> None:
         nonlocal running, most

@@ -21,8 +21,8 @@ from tests.waiting import until
 
 __all__ = ["cli", "endpoint", "run"]
 
-LATER = timedelta(minutes=5)
-"""How far the clock of the page is ahead: a box with a ttl of a minute is past its end."""
+LATER = timedelta(minutes=15)
+"""How far the clock of the page is ahead: a box with a ttl of ten is past its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def scene(endpoint: Endpoint, forks: ForkServer, tmp_path_factory: pytest.TempPa
     home = tmp_path_factory.mktemp("scene")
     with newcomer(endpoint, home, forks) as shell:
         wanted = {
-            "late": ("--cloud", "aws", "--ttl", "1m"),
+            "late": ("--cloud", "aws", "--ttl", "10m"),
             "works": ("--cloud", "azure", "--ttl", "8h"),
             "taken": ("--cloud", "aws", "--spot", "--ttl", "8h"),
         }

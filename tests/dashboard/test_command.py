@@ -13,7 +13,7 @@ import pytest
 
 from tests.dashboard.conftest import ask
 from tests.shell import Run, Shell
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 UNREAD = r'"live_every_s":5\.0,.*"unread":\[\{"cloud":"(\w+)"'
 """What the document of a live page has of a cloud that did not answer."""
@@ -31,12 +31,12 @@ def opened(process: Any) -> tuple[int, str, str]:
 def test_its_address_stands_alone_on_a_line_and_it_ends_at_once_with_its_streams(cli: Shell) -> None:
     process = cli.start("dashboard", "-vv")
     port, token, cookie = opened(process)
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as connection:
         connection.request("GET", "/events", headers={"Cookie": cookie})
         with connection.getresponse() as stream:
             assert stream.read1(100).startswith(b"id: 0\nevent: document\n")
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)  # it does not wait for pages to be closed
+            out, err = process.communicate(timeout=PATIENCE_S)  # it does not wait for pages to be closed
     assert (process.wait(), out) == (130, "")
     assert token not in err
     assert cookie.partition("=")[2] not in err

@@ -19,6 +19,7 @@ from gpucloud.dashboard.access import Access
 from gpucloud.dashboard.page import encoded, still_page
 from gpucloud.market.catalog import PRICES
 from tests.dashboard.conftest import Scene
+from tests.waiting import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
@@ -78,7 +79,7 @@ Open = Callable[..., Visit]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One for all tests of this file."""
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=1000 * PATIENCE_S)
     with sync_playwright() as playwright:
         arguments = [
             "--no-sandbox",
@@ -96,6 +97,7 @@ def visit(browser: Browser) -> Iterator[Open]:
 
     def open_(url: str, *, still_clock: bool = False, **context: Any) -> Visit:
         page = browser.new_context(**{"locale": "en-GB", **context}).new_page()
+        page.set_default_timeout(1000 * PATIENCE_S)
         made = Visit(page)
         page.on("request", lambda request: made.asked.append(request.url))
         page.on("console", lambda said: made.complaints.extend([said.text] if said.type == "error" else []))

@@ -13,9 +13,9 @@ import yaml
 from tests.ci.github import play_job
 from tests.ci.machine import Repository, a_machine, install
 from tests.examples.play import play, start
-from tests.journals import free_port
+from tests.ports import free_port
 from tests.shell import PROGRAMS, Shell
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 def test_ddp_runs_on_two_boxes_that_find_each_other(cli: Shell) -> None:
@@ -43,7 +43,7 @@ def test_a_notebook_is_reachable_until_ctrl_c_and_its_files_come_back(cli: Shell
 def answer(address: str) -> str:
     """What is at an address; nothing while nobody listens."""
     try:
-        with urlopen(address, timeout=30) as response:  # noqa: S310  (an address of this machine)
+        with urlopen(address, timeout=PATIENCE_S) as response:  # noqa: S310  (an address of this machine)
             return str(response.read().decode())
     except (URLError, ConnectionError):
         return ""

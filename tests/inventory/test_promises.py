@@ -36,6 +36,7 @@ from gpucloud.resources import (
 from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref
 from tests.memory import TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -211,6 +212,6 @@ def test_a_second_signal_ends_the_process_at_once_with_the_command_that_cleans_u
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.5)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + signal.SIGINT
     assert "the command" in said

@@ -39,6 +39,7 @@ from gpucloud_pricing.sqlite_file import connect
 from tests.bench import OWNER
 from tests.builders import Clock
 from tests.journal.older import VERSIONS, a_bench, a_journal
+from tests.waiting import PATIENCE_S
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 pytestmark = pytest.mark.files
@@ -223,7 +224,7 @@ def test_the_command_line_shows_its_boxes_and_their_costs(version: int, tmp_path
 
     def document(*arguments: str) -> Any:
         command = [sys.executable, "-m", "gpucloud", *arguments, "--json"]
-        ran = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+        ran = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=PATIENCE_S)
         return json.loads(ran.stdout)
 
     listed = document("list", "--all")["boxes"]

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 HANG = 0
 
 
@@ -46,7 +48,7 @@ def receiving(context: ssl.SSLContext | None = None) -> Generator[Receiver]:
             receiver.got.append(Got(self.path, headers, body))
             status = receiver.answers.pop(0) if receiver.answers else 200
             if status == HANG:
-                receiver.over.wait(60)
+                receiver.over.wait(PATIENCE_S)
                 return
             self.send_response(status)
             if status == 302:

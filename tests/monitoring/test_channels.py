@@ -20,6 +20,7 @@ from gpucloud.monitor.settings import read_channels
 from gpucloud_pricing.values import Money
 from tests.builders import START
 from tests.monitoring.receivers import HANG, Receiver, certificate, mailbox, receiving
+from tests.waiting import PATIENCE_S, until
 
 NOTICE = Notice(
     key="e-1",
@@ -186,7 +187,7 @@ def test_each_channel_gets_a_notice_once_however_many_send_it(receiver: Receiver
     complaints: list[str] = []
 
     def tell() -> None:
-        deliver(found, record, [NOTICE], within_s=30, complain=complaints.append)
+        deliver(found, record, [NOTICE], within_s=PATIENCE_S, complain=complaints.append)
 
     rivals = [threading.Thread(target=tell) for _ in range(8)]
     for rival in rivals:
@@ -202,9 +203,9 @@ def test_what_was_not_sent_is_said_and_sent_by_the_next_one(receiver: Receiver, 
     found = channels(f"ops: {{webhook: '{receiver.url}'}}")
     record, complaints = Sent(tmp_path / "notices.db"), list[str]()
     receiver.answers[:] = [400]
-    deliver(found, record, [NOTICE], within_s=30, complain=complaints.append)
+    deliver(found, record, [NOTICE], within_s=PATIENCE_S, complain=complaints.append)
     assert complaints == [f"channel 'ops': it answered with HTTP 400; not sent: {NOTICE.text}"]
-    deliver(found, record, [NOTICE], within_s=30, complain=complaints.append)
+    deliver(found, record, [NOTICE], within_s=PATIENCE_S, complain=complaints.append)
     assert (len(receiver.got), len(complaints)) == (2, 1)
 
 
@@ -225,9 +226,9 @@ def test_a_server_that_hangs_keeps_nobody_longer_than_allowed(receiver: Receiver
     receiver.answers[:] = [HANG, 200]
     complaints: list[str] = []
     deliver(found[:1], Sent(tmp_path / "a.db"), [NOTICE], within_s=0.2, complain=complaints.append)
-    deliver(found[1:], Sent(tmp_path / "a.db"), [NOTICE], within_s=30, complain=complaints.append)
+    deliver(found[1:], Sent(tmp_path / "a.db"), [NOTICE], within_s=PATIENCE_S, complain=complaints.append)
     assert complaints == ["channel 'slow' has not answered within 0 s"]
-    assert {got.path for got in receiver.got} == {"/slow", "/ops"}
+    until(lambda: {got.path for got in receiver.got} == {"/slow", "/ops"}, "both requests")
 
 
 def test_a_full_disk_or_a_record_that_is_no_database_is_said_and_fails_nothing(
@@ -236,5 +237,7 @@ def test_a_full_disk_or_a_record_that_is_no_database_is_said_and_fails_nothing(
     (tmp_path / "notices.db").write_text("no database, but longer than its header needs to be" * 20)
     complaints: list[str] = []
     [channel] = channels(f"ops: {{webhook: '{receiver.url}'}}")
-    deliver([channel], Sent(tmp_path / "notices.db"), [NOTICE], within_s=30, complain=complaints.append)
+    deliver(
+        [channel], Sent(tmp_path / "notices.db"), [NOTICE], within_s=PATIENCE_S, complain=complaints.append
+    )
     assert complaints == [f"channel 'ops': DatabaseError; not sent: {NOTICE.text}"]

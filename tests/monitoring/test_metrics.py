@@ -19,7 +19,7 @@ import pytest
 from gpucloud.monitor.exposition import read
 from gpucloud.monitor.families import OF_GUARD, OF_JOURNAL
 from tests.shell import Shell
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 @contextmanager
@@ -32,13 +32,13 @@ def serving(shell: Shell, *options: str) -> Generator[str]:
         yield f"http://{address}"
     finally:
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=30)
+        _, said = server.communicate(timeout=PATIENCE_S)
         assert (server.wait(), "unexpected" in said) == (130, False), said
 
 
 def get(url: str, **headers: str) -> str:
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  (on loopback)
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
         return str(answer.read().decode())
 
 

@@ -19,6 +19,7 @@ from tests.monitoring.receivers import receiving
 from tests.monitoring.test_rules import rules
 from tests.pages import ROOT
 from tests.shell import PROGRAMS, Shell
+from tests.waiting import PATIENCE_S
 
 PAGE = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 
@@ -47,7 +48,7 @@ def _run_all(cli: Shell, path: str) -> None:
             assert server.stdout is not None
             assert json.loads(server.stdout.readline())["schema"] == "gpucloud.metrics-serve/v1"
             server.send_signal(signal.SIGINT)
-            server.communicate(timeout=30)
+            server.communicate(timeout=PATIENCE_S)
         else:
             ran = cli.run("/bin/bash", "-ec", command, GPUCLOUD_SANDBOX="1", PATH=path)
             assert ran.code == 0, ran.err

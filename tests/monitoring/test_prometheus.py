@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -28,17 +27,12 @@ from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.store import Journal
 from tests.monitoring.test_metrics import serving
 from tests.monitoring.test_rules import SHIPPED, expressions
+from tests.ports import free_port
 from tests.shell import Shell
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 LATE = timedelta(hours=1)
 STARTING = 503
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @contextmanager
@@ -53,7 +47,7 @@ def running(command: Sequence[str | Path], log: Path) -> Generator[None]:
             raise
         finally:
             child.terminate()
-            child.wait(30)
+            child.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -80,7 +74,7 @@ def webhook(alerts: list[dict[str, Any]]) -> Generator[str]:
 
 def query(prometheus: str, expression: str) -> list[dict[str, Any]]:
     """What Prometheus, at this host and port, answers now; nothing while it starts."""
-    connection = HTTPConnection(prometheus, timeout=10)
+    connection = HTTPConnection(prometheus, timeout=PATIENCE_S)
     try:
         connection.request("GET", f"/api/v1/query?{urlencode({'query': expression})}")
         answer = connection.getresponse()

@@ -1,7 +1,4 @@
-"""Azure for the tests of its provider: the sandbox, or a server that answers exactly what a test says.
-
-Test modules load it as a plug-in, as it is for them only.
-"""
+"""Azure for the tests of its provider: the sandbox, or a server that answers exactly what a test says."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,10 @@ from gpucloud_aws.provider import AwsProvider
 from tests.forked import ForkServer
 from tests.profiles import own_profile
 from tests.providers.aws_wire import Wire, answer
+from tests.providers.azure_sandbox import azure, azure_sandbox, azure_wire, certificate
 from tests.shell import forked_sandbox
 
-
-@pytest.fixture(scope="session", autouse=True)
-def service_models_read_once() -> Iterator[None]:
-    """Every provider opens a session of its own; reading EC2's model for each would be most of the time."""
-    import botocore.session
-
-    read = botocore.session.create_loader
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.session, "create_loader", cache(read))
-        yield
+__all__ = ["azure", "azure_sandbox", "azure_wire", "certificate"]
 
 
 @pytest.fixture

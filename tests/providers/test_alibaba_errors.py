@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from gpucloud_alibaba import errors
 from gpucloud_alibaba.errors import classify, table
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.ports import free_port
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Answer, Wire, refusal
@@ -157,10 +157,7 @@ def test_an_answer_of_somebody_else_leaves_the_outcome_unknown(wire: Wire, statu
 def test_a_refused_connection_is_known_not_to_have_been_sent(
     alibaba_environment: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    monkeypatch.setenv("GPUCLOUD_ALIBABA_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("GPUCLOUD_ALIBABA_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     verdict = classify(raised(lambda: run_instances(AlibabaProvider(own_profile()))))
     assert verdict is not None
     assert (verdict.error_class, verdict.sent) == (ErrorClass.SERVER, False)

@@ -284,7 +284,7 @@ def test_whose_credentials_they_are_and_what_time_the_cloud_has(wire: Wire) -> N
     assert identity.who == "acs:ram::1234567890123456:user/u"
     assert identity.source == "environment"
     assert "AccessKey" in provider().credentials_hint
-    assert abs((provider().server_time() - datetime.now(UTC)).total_seconds()) < 5
+    assert abs((provider().server_time() - datetime.now(UTC)).total_seconds()) < 60
 
 
 def test_a_permission_is_told_by_what_a_dry_run_says(wire: Wire) -> None:

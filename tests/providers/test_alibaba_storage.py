@@ -18,11 +18,13 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.sandbox.alibaba_fixtures import alibaba, running_alibaba
 from tests.sandbox.alibaba_lab import REGION, Alibaba
 from tests.sandbox.test_alibaba_oss import OSS_ALL, client_of, oss, policy
 from tests.shell import PROGRAMS
+from tests.waiting import PATIENCE_S
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
+__all__ = ["alibaba", "running_alibaba"]
 
 BUCKET = "gpucloud-checkpoints"
 RUN, ATTEMPT = "lab/runs/r1", "lab/runs/r1/attempts/2"
@@ -269,7 +271,7 @@ def rclone(
     config.write_text("\n".join(["[own]", *(f"{name} = {value}" for name, value in lease.writing.items())]))
     program = str(PROGRAMS / "rclone")
     line = [program, "--config", str(config), "--retries", "1", "--low-level-retries", "1", *words]
-    return subprocess.run(line, input=sent, capture_output=True, check=False, timeout=60)
+    return subprocess.run(line, input=sent, capture_output=True, check=False, timeout=PATIENCE_S)
 
 
 def test_rclone_uploads_finds_and_fetches_in_one_piece_and_in_parts(

@@ -22,8 +22,6 @@ from gpucloud_azure.provider import AzureProvider
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SECRET, SUBSCRIPTION, Answer, Wire, ref, refusal
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 POLICY: dict[str, Any] = json.loads(
     files("gpucloud_azure").joinpath("policy.json").read_text(encoding="utf-8")
 )

@@ -14,8 +14,6 @@ from gpucloud_pricing import Commitment
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 T4 = "Standard_NC4as_T4_v3"
 LIST = "/providers/Microsoft.Capacity/reservations"
 LATE = date(2090, 12, 31)

@@ -16,8 +16,6 @@ from gpucloud_azure.provider import AzureProvider
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 REFUSALS = {
     ErrorClass.CAPACITY: ("AllocationFailed", 409),
     ErrorClass.UNSUPPORTED: ("RegionDoesNotAllowProvisioning", 409),

@@ -21,8 +21,6 @@ from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, ref, refusal
 from tests.providers.test_error_table import rows
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 MEANS = {
     "throttle": {ErrorClass.THROTTLED},
     "retry": {ErrorClass.EVENTUAL, ErrorClass.SERVER},

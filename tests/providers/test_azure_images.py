@@ -15,8 +15,6 @@ from gpucloud_azure.provider import AzureProvider
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Wire, order, ref
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 DISK = "/disks/x-disk"
 GALLERY = "gpucloud_mine_1"
 IMAGE = f"/galleries/{GALLERY}/images/gpucloud-mine-1"

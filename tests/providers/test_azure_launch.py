@@ -31,8 +31,6 @@ from gpucloud_pricing.snapshot import Snapshot
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
 GROUP = group_name(order())
 [VM] = machine_names(order())

@@ -16,8 +16,6 @@ from gpucloud_pricing.demand import Purchase
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, refusal
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 T4 = "Standard_NC4as_T4_v3"
 LIST = "/api/retail/prices"
 

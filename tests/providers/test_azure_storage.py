@@ -19,10 +19,11 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import StorageGrant, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_azure.provider import AzureProvider
+from tests.sandbox.azure_fixtures import azure, running_azure
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
+__all__ = ["azure", "running_azure"]
 
 ACCOUNT, PLAIN = "checkpoints", "plainaccount"
 RUN, ATTEMPT = "lab/runs/r1", "lab/runs/r1/attempts/2"

@@ -17,8 +17,6 @@ from gpucloud_azure.transport import ssl_context, transport
 from tests.profiles import own_profile
 from tests.providers.azure_wire import Wire
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 
 @pytest.fixture
 def servers(certificate: Path) -> Iterator[list[Wire]]:

@@ -31,8 +31,6 @@ from tests.providers.azure_wire import Answer as AzureAnswer
 from tests.providers.azure_wire import Wire as AzureServer
 from tests.providers.readers import AT, READERS, read
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 TRIES = settings(
     max_examples=int(os.environ.get("DAMAGED_ANSWERS", "8")),
     deadline=None,

@@ -33,7 +33,6 @@ from tests.providers.test_azure_prices import row as meter
 from tests.providers.test_price_rows import RATE, product
 from tests.refreshing import market, refreshed
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
 __all__ = ["alibaba_environment"]
 
 GPUS = {"aws": "g4dn.xlarge", "azure": "Standard_NC4as_T4_v3", "alibaba": "ecs.gn6i-c4g1.xlarge"}

@@ -23,8 +23,6 @@ from tests.providers import alibaba_sandbox, alibaba_wire, aws_wire
 from tests.providers.azure_wire import Answer as AzureAnswer
 from tests.providers.azure_wire import Wire as AzureWire
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
-
 alibaba_environment, alibaba = alibaba_sandbox.alibaba_environment, alibaba_sandbox.wire
 
 AWS_FAMILIES = (

@@ -23,7 +23,6 @@ from tests.providers.alibaba_sandbox import alibaba_environment
 from tests.providers.alibaba_sandbox import wire as alibaba
 from tests.providers.test_alibaba_prices import price
 
-pytest_plugins = ["tests.providers.azure_sandbox"]
 __all__ = ["alibaba", "alibaba_environment"]
 
 Shown = tuple[Decimal, Decimal | None, Decimal]

@@ -12,6 +12,7 @@ import pytest
 
 from gpucloud.errors import InterruptedBySignal
 from gpucloud.runtime.tasks import Tasks, TimedOutError
+from tests.waiting import PATIENCE_S
 
 
 def fail() -> None:
@@ -30,20 +31,20 @@ def test_calls_run_at_the_same_time() -> None:
     """Two calls that wait for each other both end."""
     tasks = Tasks()
     barrier = threading.Barrier(2)
-    calls = [tasks.start(lambda: barrier.wait(timeout=10)) for _ in range(2)]
-    assert sorted(tasks.wait(call, 10) for call in calls) == [0, 1]
+    calls = [tasks.start(lambda: barrier.wait(PATIENCE_S)) for _ in range(2)]
+    assert sorted(tasks.wait(call, PATIENCE_S) for call in calls) == [0, 1]
 
 
 def test_some_calls_may_go_on() -> None:
     """So a thread begins no more of them than it wants at a time."""
     tasks, go = Tasks(), threading.Event()
-    hung = tasks.start(lambda: go.wait(10))
+    hung = tasks.start(lambda: go.wait(PATIENCE_S))
     calls = [hung, *(tasks.start(lambda: None) for _ in range(3))]
-    assert tasks.until_done(calls, 10, but=1)
+    assert tasks.until_done(calls, PATIENCE_S, but=1)
     assert [call.done for call in calls] == [False, True, True, True]
     assert not tasks.until_done(calls, 0.01)
     go.set()
-    assert tasks.until_done(calls, 10)
+    assert tasks.until_done(calls, PATIENCE_S)
 
 
 def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
@@ -57,14 +58,14 @@ def test_a_signal_ends_the_wait_and_not_the_call(number: signal.Signals) -> None
     """The call goes on in its thread, and its outcome can be waited for afterwards."""
     go = threading.Event()
     with Tasks().listening() as tasks:
-        call = tasks.start(lambda: go.wait(10))
+        call = tasks.start(lambda: go.wait(PATIENCE_S))
         os.kill(os.getpid(), number)
         with pytest.raises(InterruptedBySignal) as caught:
-            tasks.wait(call, 10)
+            tasks.wait(call, PATIENCE_S)
         assert caught.value.exit_code == 128 + number
         go.set()
         with tasks.finishing():
-            assert tasks.wait(call, 10) is True
+            assert tasks.wait(call, PATIENCE_S) is True
 
 
 def test_what_must_be_finished_is_finished_before_the_signal_counts() -> None:
@@ -83,7 +84,7 @@ def test_a_question_is_left_at_once() -> None:
     def ask(tasks: Tasks) -> None:
         with tasks.asking():
             os.kill(os.getpid(), signal.SIGINT)
-            threading.Event().wait(10)
+            threading.Event().wait(PATIENCE_S)
 
     with Tasks().listening() as tasks, pytest.raises(InterruptedBySignal):
         ask(tasks)
@@ -99,7 +100,7 @@ def test_the_old_handlers_come_back() -> None:
 
 def _run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 

@@ -22,6 +22,7 @@ import pytest
 
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from tests.sandbox.running import TAGS, HollowBoxes
+from tests.waiting import PATIENCE_S
 
 # The SDK has no types: its modules are taken as they are.
 Client: Any = import_module("alibabacloud_tea_openapi.client").Client
@@ -261,7 +262,7 @@ def send(url: str, method: str, headers: Mapping[str, str]) -> Wire:
     """One request without the SDK."""
     request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
             return _wire(answer.status, answer.headers, answer.read())
     except urllib.error.HTTPError as error:
         with error:

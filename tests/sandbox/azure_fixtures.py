@@ -1,4 +1,4 @@
-"""Azure in the sandbox as fixtures: test modules load it as a plug-in, as it is for them only."""
+"""Azure in the sandbox as fixtures."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from azure.mgmt.storage import StorageManagementClient
 from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.create import throw_away_key
 from tests.sandbox.running import TAGS, HollowBoxes
+from tests.waiting import PATIENCE_S
 
 REGION = "eastus"
 GROUP = "Box-Group"
@@ -154,7 +155,7 @@ class Azure:
             headers["Authorization"] = f"Bearer {token or self.token()}"
         url = urlsplit(self.origin)
         trust = ssl.create_default_context(cafile=self.authority)
-        connection = HTTPSConnection(str(url.hostname), url.port, timeout=30, context=trust)
+        connection = HTTPSConnection(str(url.hostname), url.port, timeout=PATIENCE_S, context=trust)
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()

@@ -13,9 +13,7 @@ from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
 from gpucloud.ssh.keys import create_keys
 from gpucloud_aws.sandbox import metadata
 from gpucloud_templates import BootPlan, render
-from tests.waiting import until
-
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S, until
 
 
 @dataclass

@@ -1,25 +1,19 @@
+"""The clouds of the sandbox, each with an account that is empty."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpucloud.sandbox.client import Endpoint
+from tests.sandbox.alibaba_fixtures import alibaba, running_alibaba
+from tests.sandbox.azure_fixtures import azure, running_azure
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox, make_group
 
-
-@pytest.fixture(scope="session", autouse=True)
-def service_models_read_once() -> Iterator[None]:
-    """Every session of boto3 reads EC2's model anew; that would be most of the time of these tests."""
-    import botocore.session
-
-    read = botocore.session.create_loader
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.session, "create_loader", cache(read))
-        yield
+__all__ = ["alibaba", "azure", "running_alibaba", "running_azure"]
 
 
 @pytest.fixture

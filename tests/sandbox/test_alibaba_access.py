@@ -10,8 +10,6 @@ import pytest
 
 from tests.sandbox.alibaba_lab import REGION, TAG, Alibaba, Signed, Wire
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 
 def code(answer: Wire) -> tuple[str, int]:
     return answer.body["Code"], answer.status

@@ -9,8 +9,6 @@ import pytest
 
 from tests.sandbox.alibaba_lab import REGION, TYPE, ZONE, Alibaba
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 LARGER = "ecs.gn6i-c8g1.2xlarge"
 LOCAL_DISKS = "ecs.gn5-c4g1.xlarge"
 STOCK = {"cloud": "alibaba", "region": REGION, "zone": ZONE, "instance_type": TYPE}

@@ -8,8 +8,6 @@ import pytest
 
 from tests.sandbox.alibaba_lab import SPOT, Alibaba
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 OTHER_ZONE = "us-east-1b"
 
 

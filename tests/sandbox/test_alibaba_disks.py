@@ -8,8 +8,6 @@ import pytest
 
 from tests.sandbox.alibaba_lab import TAG, ZONE, Alibaba
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 DISK: dict[str, Any] = {
     "ZoneId": ZONE,
     "DiskCategory": "cloud_essd",

@@ -11,8 +11,6 @@ from gpucloud_alibaba.sandbox.validation import HONOURED
 from tests.sandbox.alibaba_lab import Alibaba, ClientException
 from tests.sandbox.alibaba_model import needed, path_of, samples
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 CALLS = sorted(ACTIONS)
 REGION = "RegionId"
 """A member of every call: it chooses the region."""

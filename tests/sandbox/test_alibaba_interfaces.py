@@ -11,8 +11,6 @@ import pytest
 from gpucloud.sandbox.market import Catalog
 from tests.sandbox.alibaba_lab import TAG, Alibaba, Network
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 TWO = "ecs.gn6i-c4g1.xlarge"
 """Takes two interfaces, and no eRDMA."""
 

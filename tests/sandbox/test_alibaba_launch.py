@@ -12,8 +12,6 @@ from gpucloud.sandbox.review import Review
 from tests.sandbox.alibaba_lab import REGION, SPOT, TYPE, ZONE, Alibaba, ClientException
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 
 def disk(**changes: Any) -> dict[str, Any]:
     asked = {"Category": "cloud_essd", "Size": 100, "Encrypted": True, **changes}

@@ -15,8 +15,6 @@ from gpucloud_alibaba.sandbox.metadata import answer
 from tests.sandbox.alibaba_lab import REGION, SPOT, TYPE, ZONE, Alibaba
 from tests.sandbox.running import HollowBoxes, hollow_sandbox
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 EVERYTHING = ["address", "disk", "instance"]
 
 

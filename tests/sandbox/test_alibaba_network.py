@@ -12,8 +12,6 @@ import pytest
 from gpucloud.sandbox import connect
 from tests.sandbox.alibaba_lab import HERE, REGION, RULE, TAG, TYPE, ZONE, Alibaba
 
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
-
 
 def rules(alibaba: Alibaba, group: str, **asked: str) -> list[dict[str, Any]]:
     shown = alibaba.ask("DescribeSecurityGroupAttribute", SecurityGroupId=group, **asked)

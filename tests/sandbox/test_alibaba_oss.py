@@ -19,8 +19,7 @@ from botocore.exceptions import ClientError
 
 from gpucloud_alibaba.sandbox.oss.wire import HONOURED
 from tests.sandbox.alibaba_lab import REGION, Alibaba
-
-pytest_plugins = ["tests.sandbox.alibaba_fixtures"]
+from tests.waiting import PATIENCE_S
 
 # The SDK's modules are taken as they are: their types are looser than what they answer.
 oss: Any = import_module("alibabacloud_oss_v2")
@@ -404,14 +403,14 @@ def test_a_signed_url_needs_no_other_credentials(alibaba: Alibaba, client: Any, 
     signer = client_of(alibaba, signature_version=version)
     asked = oss.GetObjectRequest(bucket=NAME, key="k")
     url = signer.presign(asked, expires=timedelta(minutes=5)).url
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310
         assert answer.read() == b"hello"
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(url.replace("/k?", "/other?"), timeout=30)  # noqa: S310
+        urllib.request.urlopen(url.replace("/k?", "/other?"), timeout=PATIENCE_S)  # noqa: S310
     with caught.value as error:
         assert error.code == 403
     with pytest.raises(urllib.error.HTTPError) as unsigned:
-        urllib.request.urlopen(url.partition("?")[0], timeout=30)  # noqa: S310
+        urllib.request.urlopen(url.partition("?")[0], timeout=PATIENCE_S)  # noqa: S310
     with unsigned.value as error:
         assert b"<Code>AccessDenied</Code>" in error.read()
 
@@ -451,7 +450,7 @@ def test_buckets_that_oss_refuses_are_refused(alibaba: Alibaba, name: str) -> No
     )
     plain = urllib.request.Request(request.url, method="PUT", headers=dict(request.headers))  # noqa: S310
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(plain, timeout=30)  # noqa: S310
+        urllib.request.urlopen(plain, timeout=PATIENCE_S)  # noqa: S310
     with caught.value as error:
         assert b"<Code>InvalidBucketName</Code>" in error.read()
 

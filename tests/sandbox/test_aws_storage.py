@@ -18,6 +18,7 @@ from gpucloud.sandbox.client import Endpoint
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_sessions import as_session, assume, iam, make_role, policy, trust
+from tests.waiting import PATIENCE_S
 
 __all__ = ["iam"]
 PART = b"p" * (5 << 20)
@@ -174,7 +175,7 @@ def test_a_bucket_has_a_region_and_sdks_find_it(s3: Any, endpoint: Endpoint) -> 
     assert s3.get_object(Bucket=BUCKET, Key="k")["Body"].read() == b"one"
     asked = {"Params": {"Bucket": BUCKET, "Key": "k"}}
     misled = client(endpoint, "s3", region="eu-west-1", signature="s3v4")
-    answer = requests.get(misled.generate_presigned_url("get_object", **asked), timeout=30)
+    answer = requests.get(misled.generate_presigned_url("get_object", **asked), timeout=PATIENCE_S)
     assert (answer.status_code, "<Region>us-east-1</Region>" in answer.text) == (400, True)
     place = {"LocationConstraint": "eu-west-1"}
     unplaced = refused(west.create_bucket, Bucket="of-the-west")
@@ -197,12 +198,12 @@ def test_presigned_requests_are_good_for_their_time(s3: Any, endpoint: Endpoint)
     newer = client(endpoint, "s3", signature="s3v4")
     asked = {"Params": {"Bucket": BUCKET, "Key": "a b"}}
     url = newer.generate_presigned_url("get_object", **asked, ExpiresIn=60)
-    assert requests.get(url, timeout=30).text == "one"
-    assert "SignatureDoesNotMatch" in requests.get(url.replace("a%20b", "other"), timeout=30).text
+    assert requests.get(url, timeout=PATIENCE_S).text == "one"
+    assert "SignatureDoesNotMatch" in requests.get(url.replace("a%20b", "other"), timeout=PATIENCE_S).text
     late = newer.generate_presigned_url("get_object", **asked, ExpiresIn=-1)
-    assert requests.get(late, timeout=30).status_code == 403
+    assert requests.get(late, timeout=PATIENCE_S).status_code == 403
     older = s3.generate_presigned_url("get_object", **asked)
-    assert "Please use AWS4-HMAC-SHA256" in requests.get(older, timeout=30).text
+    assert "Please use AWS4-HMAC-SHA256" in requests.get(older, timeout=PATIENCE_S).text
 
 
 def test_a_session_reaches_its_own_prefix_and_no_other(s3: Any, endpoint: Endpoint, iam: Any) -> None:

@@ -16,6 +16,7 @@ from botocore.credentials import Credentials
 from gpucloud.sandbox.client import Endpoint
 from tests.sandbox.running import HERE, client
 from tests.sandbox.test_aws_launch import refused
+from tests.waiting import PATIENCE_S
 
 VERSION = "2016-11-15"
 
@@ -39,7 +40,7 @@ def sent(
     claim = AWSRequest("GET", endpoint.endpoints["aws"] + "/", params=dict(values), headers=headers)
     signer(credentials(endpoint, token), service, region).add_auth(claim)
     prepared = claim.prepare()
-    return requests.get(prepared.url, headers=dict(prepared.headers), timeout=30)
+    return requests.get(prepared.url, headers=dict(prepared.headers), timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("signer", [SigV4Auth, SigV4QueryAuth])
@@ -61,10 +62,10 @@ def test_ec2_answers_get_requests_signed_in_header_or_query(
 def test_a_presigned_request_is_good_for_its_time_and_as_it_was_signed(endpoint: Endpoint) -> None:
     ec2 = client(endpoint)
     url = ec2.generate_presigned_url("describe_regions", HttpMethod="GET", ExpiresIn=60)
-    assert requests.get(url, timeout=30).status_code == 200
-    assert "SignatureDoesNotMatch" in requests.get(url + "&DryRun=true", timeout=30).text
+    assert requests.get(url, timeout=PATIENCE_S).status_code == 200
+    assert "SignatureDoesNotMatch" in requests.get(url + "&DryRun=true", timeout=PATIENCE_S).text
     expired = ec2.generate_presigned_url("describe_regions", HttpMethod="GET", ExpiresIn=-60)
-    assert "RequestExpired" in requests.get(expired, timeout=30).text
+    assert "RequestExpired" in requests.get(expired, timeout=PATIENCE_S).text
 
 
 def test_the_headers_that_the_client_signed_are_verified_and_no_others(endpoint: Endpoint) -> None:

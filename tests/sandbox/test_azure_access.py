@@ -18,8 +18,6 @@ from azure.mgmt.resource.resources import ResourceManagementClient
 
 from tests.sandbox.azure_lab import GROUP, REGION, Azure, machine, refused
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 NOWHERE = "00000000-1111-2222-3333-444444444444"
 WRITE = "Microsoft.Compute/virtualMachines/write"
 

@@ -9,8 +9,6 @@ import pytest
 from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, machine, refused
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 SET = "Microsoft.Compute/availabilitySets"
 
 

@@ -14,8 +14,6 @@ from tests.sandbox.azure_blob_model import Member, builders
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 NAME = "boxdata"
 PATHS = ("", "/con", "/con/b")
 """An account, a container and a blob, as addresses end."""

@@ -27,8 +27,6 @@ from azure.storage.blob import (
 from tests.sandbox.azure_lab import GROUP, REGION, Azure, refused
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 NAME = "boxdata"
 BODY = {"location": REGION, "tags": TAGS, "kind": "StorageV2", "sku": {"name": "Standard_LRS"}}
 SOON = datetime.now(UTC) + timedelta(hours=1)

@@ -20,9 +20,7 @@ from gpucloud.sandbox.client import Endpoint, ensure_started, find
 from gpucloud_azure.sandbox.metadata import answer
 from tests.sandbox.azure_lab import GROUP, SPOT, Azure, machine, scale_set
 from tests.sandbox.running import TAGS, HollowBoxes, running_sandbox
-from tests.waiting import until
-
-PATIENCE_S = 30
+from tests.waiting import PATIENCE_S, until
 
 
 class Shell:
@@ -47,7 +45,11 @@ class Shell:
         argv = ["ssh", "-F", "none", "-i", str(self._key), "-o", f"ProxyCommand={endpoint.ssh_proxy_command}"]
         argv += [word for option in options for word in ("-o", option)]
         return subprocess.run(
-            [*argv, f"box@{address}", command], capture_output=True, text=True, timeout=60, check=False
+            [*argv, f"box@{address}", command],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
 
 

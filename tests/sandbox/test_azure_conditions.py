@@ -10,8 +10,6 @@ from azure.core.exceptions import ResourceModifiedError
 
 from tests.sandbox.azure_lab import GROUP, IF_NEW, Azure, firewall, machine, refused, rule
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 VM = "Microsoft.Compute/virtualMachines"
 FIREWALL = "Microsoft.Network/networkSecurityGroups"
 API = "?api-version=2024-07-01"

@@ -11,8 +11,6 @@ from gpucloud.sandbox.review import Review
 from tests.sandbox.azure_lab import ADDRESS, API, GROUP, REGION, Azure, Wire, machine, network
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 NIC = "Microsoft.Network/networkInterfaces"
 NET = "Microsoft.Network/virtualNetworks"
 VM = "Microsoft.Compute/virtualMachines"

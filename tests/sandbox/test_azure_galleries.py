@@ -11,8 +11,6 @@ from tests.sandbox.azure_lab import GENERATION_1, GROUP, REGION, Azure, refused
 from tests.sandbox.running import TAGS
 from tests.sandbox.test_azure_snapshots import made, snap
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 SECURE: dict[str, Any] = {"securityProfile": {"securityType": "TrustedLaunch"}}
 
 

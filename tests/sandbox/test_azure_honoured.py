@@ -25,8 +25,6 @@ from tests.sandbox.azure_lab import (
 )
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 CALLS = dict(TABLE.values())
 MODELLED = sorted(call for call in CALLS if call in validation.MODELS)
 OPTIONAL = sorted(

@@ -8,8 +8,6 @@ import pytest
 
 from tests.sandbox.azure_lab import GROUP, REGION, Azure, machine, network, refused, scale_set
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 
 def two_nics(azure: Azure, *primary: bool | None, **changes: Any) -> dict[str, Any]:
     """A machine with interfaces that say so much of being the primary."""

@@ -26,8 +26,6 @@ from tests.sandbox.azure_lab import (
 )
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 HUNDRED = "Standard_NC24ads_A100_v4"
 WEAK_KEY = "ssh-rsa " + base64.b64encode(b"\0\0\0\7ssh-rsa" + b"\0" * 140).decode()
 ED25519 = "ssh-ed25519 " + base64.b64encode(b"\0" * 51).decode()

@@ -17,8 +17,6 @@ from gpucloud_azure.sandbox import AzureSandbox
 from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, machine, refused
 from tests.sandbox.running import TAGS, HollowBoxes, hollow_sandbox
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 ALL = ["address", "disk", "instance"]
 PARTS = ["address", "disk"]
 

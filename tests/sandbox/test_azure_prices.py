@@ -11,8 +11,6 @@ import pytest
 
 from tests.sandbox.azure_lab import REGION, SIZE, Azure
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 WANTED = " and ".join(
     (
         "serviceName eq 'Virtual Machines'",

@@ -21,8 +21,6 @@ from tests.sandbox.azure_lab import (
 )
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 # --- groups
 
 

@@ -18,8 +18,6 @@ from tests.sandbox.azure_lab import (
 )
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 OF_ONE = ["address", "disk", "instance"]
 
 

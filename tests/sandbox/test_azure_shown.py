@@ -26,8 +26,6 @@ from tests.sandbox.azure_lab import (
 from tests.sandbox.running import TAGS
 from tests.sandbox.test_azure_galleries import SECURE, Gallery, version
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 Body = dict[str, Any]
 Make = Callable[[Azure], Body]
 CALLS = dict(TABLE.values())

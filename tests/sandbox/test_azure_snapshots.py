@@ -10,8 +10,6 @@ import pytest
 from tests.sandbox.azure_lab import GROUP, REGION, Azure, refused
 from tests.sandbox.running import TAGS
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 DISK = "Microsoft.Compute/disks"
 SNAPSHOT = "Microsoft.Compute/snapshots"
 

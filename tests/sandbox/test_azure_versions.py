@@ -10,8 +10,6 @@ from gpucloud_azure.sandbox.permissions import NAMESPACES
 from tests.sandbox import azure_model
 from tests.sandbox.azure_lab import GROUP, Azure
 
-pytest_plugins = ["tests.sandbox.azure_fixtures"]
-
 CALLS = sorted(call.replace("LIST", "GET") for call, _ in TABLE.values())
 
 

@@ -12,8 +12,8 @@ import yaml
 from gpucloud.ssh.boot import boot_state, gpu_list, wait_until_ready
 from gpucloud.ssh.client import ConnectionFailedError, run
 from gpucloud_templates import Software
-from tests.sandbox.box_rental import PATIENCE_S, Rental
-from tests.waiting import until
+from tests.sandbox.box_rental import Rental
+from tests.waiting import PATIENCE_S, until
 
 FULL = Software(
     driver="580",

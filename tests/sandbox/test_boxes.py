@@ -36,9 +36,10 @@ from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
+from tests.ports import free_port
 from tests.processes import runs
-from tests.sandbox.box_rental import PATIENCE_S, Rental
-from tests.waiting import until
+from tests.sandbox.box_rental import Rental
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -281,9 +282,7 @@ def test_sftp_scp_and_port_forwarding_work_with_the_plain_clients(target: Target
     batch.write_text(f"get copy {tmp_path}/again\n")
     subprocess.run(["sftp", *options, "-b", str(batch), target.alias], check=True, capture_output=True)
     assert (tmp_path / "again").read_bytes() == source.read_bytes()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     forward = [*client(target), "-O", "forward", "-L", f"{port}:127.0.0.1:{target.port}", target.alias]
     subprocess.run(forward, check=True, capture_output=True)
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:

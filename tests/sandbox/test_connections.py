@@ -22,6 +22,7 @@ from gpucloud_alibaba.sandbox import AlibabaSandbox
 from gpucloud_aws.sandbox import AwsSandbox
 from gpucloud_azure.sandbox import AzureSandbox
 from tests.sandbox.running import HollowBoxes, hollow_sandbox, launch
+from tests.waiting import PATIENCE_S
 
 HEAD = f"POST {ECHO_PATH} HTTP/1.1\r\nHost: sandbox\r\n"
 
@@ -126,7 +127,7 @@ def test_who_asks_first_whether_to_send_a_body_is_told_to(endpoint: Endpoint) ->
 @contextmanager
 def _open(endpoint: Endpoint) -> Generator[socket.socket]:
     port = urlsplit(endpoint.endpoints["aws"]).port
-    with socket.create_connection(("127.0.0.1", port or 0), timeout=30) as plain:
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S) as plain:
         yield plain
 
 
@@ -141,9 +142,9 @@ def _client_of(endpoint: Endpoint) -> HTTPConnection:
     """A client of the only cloud of a sandbox."""
     (url,) = map(urlsplit, endpoint.endpoints.values())
     if url.scheme == "http":
-        return HTTPConnection("127.0.0.1", url.port, timeout=30)
+        return HTTPConnection("127.0.0.1", url.port, timeout=PATIENCE_S)
     trusted = ssl.create_default_context(cafile=endpoint.environ["REQUESTS_CA_BUNDLE"])
-    return HTTPSConnection("127.0.0.1", url.port, timeout=30, context=trusted)
+    return HTTPSConnection("127.0.0.1", url.port, timeout=PATIENCE_S, context=trusted)
 
 
 def _established(endpoint: Endpoint) -> set[str]:

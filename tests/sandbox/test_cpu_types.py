@@ -16,8 +16,6 @@ from tests.sandbox.running import SPOT, HollowBoxes, client
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_power import PLAIN
 
-pytest_plugins = ["tests.sandbox.azure_fixtures", "tests.sandbox.alibaba_fixtures"]
-
 
 def price(sandbox: SandboxClient) -> str:
     """What the one instance costs per hour."""

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 from gpucloud.sandbox.client import Endpoint
 from tests.sandbox.running import client, launch
 from tests.sandbox.test_aws_launch import refused
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 def test_an_error_strikes_as_often_as_asked_and_only_its_call(ec2: Any, endpoint: Endpoint) -> None:
@@ -83,7 +83,10 @@ def test_the_calling_process_is_killed_at_the_stage(
     )
     environment = {**os.environ, **endpoint.environ}
     victim = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(launch(group))], env=environment, timeout=60, check=False
+        [sys.executable, "-c", program, json.dumps(launch(group))],
+        env=environment,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert victim.returncode == -signal.SIGKILL
     assert bool(endpoint.client.status()["billing"]) is billed

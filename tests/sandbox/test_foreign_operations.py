@@ -25,8 +25,6 @@ from tests.shell import endpoint
 
 __all__ = ["endpoint"]
 
-pytest_plugins = ("tests.sandbox.alibaba_fixtures", "tests.sandbox.azure_fixtures")
-
 MODELS = {"elasticloadbalancing": "elbv2", "monitoring": "cloudwatch"}
 """botocore's names of services whose signing name is another."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from gpucloud.sandbox.client import Endpoint
 from gpucloud.sandbox.review import Review
 from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.running import HollowBoxes, client, launch, make_group, running_sandbox, shown
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
-PATIENCE_S = 30
 OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes", "LogLevel=ERROR")
 
 
@@ -33,15 +31,19 @@ def ssh(
     """A command on a machine."""
     argv = ["ssh", "-F", "none", "-i", str(key), "-o", f"ProxyCommand={endpoint.ssh_proxy_command}"]
     argv += [word for option in (*OPTIONS, "IdentitiesOnly=yes") for word in ("-o", option)]
-    return subprocess.run([*argv, target, command], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*argv, target, command], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def logs_in(endpoint: Endpoint, key: Path, target: str) -> bool:
     """Whether a key logs in, once the machine is up."""
-    end = time.monotonic() + PATIENCE_S
-    while (ran := ssh(endpoint, key, target)).returncode and "Permission denied" not in ran.stderr:
-        assert time.monotonic() < end, ran.stderr
-        time.sleep(0.1)
+
+    def tried() -> subprocess.CompletedProcess[str] | None:
+        ran = ssh(endpoint, key, target)
+        return ran if ran.returncode == 0 or "Permission denied" in ran.stderr else None
+
+    ran: subprocess.CompletedProcess[str] = until(tried, f"an answer of {target}")
     return ran.returncode == 0
 
 

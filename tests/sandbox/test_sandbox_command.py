@@ -16,6 +16,7 @@ import pytest
 
 from gpucloud.sandbox.client import find
 from tests.sandbox.running import SPOT, client, launch, make_group
+from tests.waiting import PATIENCE_S
 
 
 class Person:
@@ -32,7 +33,7 @@ class Person:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
             stdin=subprocess.DEVNULL,
         )
@@ -58,7 +59,7 @@ def test_the_printed_lines_let_a_vendors_tool_in(person: Person) -> None:
     script = f'{started.stdout}\nexec {sys.executable} -c "{question}"'
     theirs = {**os.environ, "AWS_PROFILE": "mine"}
     shell = subprocess.run(
-        ["sh", "-c", script], env=theirs, capture_output=True, text=True, timeout=60, check=False
+        ["sh", "-c", script], env=theirs, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert shell.stdout.strip() == "123456789012", shell.stderr
 

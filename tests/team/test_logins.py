@@ -29,8 +29,9 @@ from gpucloud.journal.postgresql.users import apply_users
 from gpucloud.journal.store import Journal
 from gpucloud.sandbox.client import Endpoint
 from tests.journal.test_store import clock
-from tests.journals import Postgres, a_server, free_port, own_folder, start, with_schema
-from tests.waiting import until
+from tests.journals import Postgres, a_server, own_folder, start, with_schema
+from tests.ports import free_port
+from tests.waiting import PATIENCE_S, until
 
 WAYS = """
 hostssl all alice 127.0.0.1/32 cert
@@ -173,7 +174,7 @@ def a_directory(lab: Lab) -> Iterator[None]:
         yield
     finally:
         run.kill()
-        run.wait(30)
+        run.wait(PATIENCE_S)
         shutil.rmtree(folder)
 
 

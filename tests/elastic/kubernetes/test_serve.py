@@ -32,7 +32,7 @@ from tests.elastic.kubernetes.autoscaler import (
 from tests.forked import ForkServer
 from tests.pages import ROOT
 from tests.shell import Shell, cli, endpoint, newcomer
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 __all__ = ["cli", "endpoint"]
 
@@ -259,7 +259,7 @@ def test_the_commands_of_the_page_do_what_it_says(cli: Shell, certificates: Path
         assert "(1 node of cluster lab)" in cli(*lines[2]).out
         calls.NodeGroupDecreaseTargetSize(id="t4", delta=-1)
     serve.terminate()
-    serve.communicate(timeout=60)
+    serve.communicate(timeout=PATIENCE_S)
     assert serve.wait() == 143
 
 

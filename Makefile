@@ -35,11 +35,12 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(shell $(python) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(python))))
 
-# Two at a time, the longest first.
+# Two at a time, the longest first. `make test` leaves pyright, a second opinion on types, to `make lint` and to CI.
 LINTERS := mypy pyright secrets style
+TEST_LINTERS ?= mypy secrets style
 
-PYTEST ?= $(BIN)/pytest
-PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
+PYTEST ?= $(BIN)/python -m tests.tidy $(BIN)/pytest
+PYTEST_ARGS ?= -n auto --dist worksteal --durations 10 --durations-min 1
 # What must be covered whole, every branch, in one process: no box is lost or ended in any other place.
 PROVED_BOXES := gpucloud/boxes/launch.py,gpucloud/boxes/teardown.py,gpucloud/boxes/settlement.py,gpucloud/boxes/resolution.py
 PROVED_ENDS := gpucloud/boxes/deletion.py,gpucloud/boxes/owed.py,gpucloud/boxes/unrecorded.py
@@ -62,7 +63,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) test thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -71,7 +72,7 @@ help:  ## this list
 
 setup: $(PROJECT)  ## make .venv with everything that is needed, once
 
-lint: setup  ## style, types and the direction of imports
+lint: setup  ## style, types (mypy and pyright) and the direction of imports
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync $(LINTERS:%=lint-%)
 
 lint-mypy:
@@ -91,8 +92,24 @@ lint-style:
 	$(BIN)/zizmor --offline --quiet --no-progress .github action.yml
 	$(BIN)/jactionlint --shellcheck= --pyflakes= .github/workflows/*.yml .github/dependabot.yml action.yml
 
-test: lint  ## all checks, then the tests: each behaviour once, and on each cloud where clouds differ
+check: setup  ## what changed: lint of those files, tests of their import closure: two minutes at most
+	$(BIN)/python -m tests.closure $(CHECK_ARGS)
+
+test: setup  ## style and types, then the tests: each behaviour once, and on each cloud where clouds differ
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync $(TEST_LINTERS:%=lint-%)
 	$(PYTEST) $(PYTEST_ARGS)
+
+test-loaded: setup  ## make test beside two programs that never rest: no test depends on how fast this machine is
+	@for each in 1 2; do (while :; do :; done) & busy="$$busy $$!"; done; trap "kill $$busy" EXIT; \
+	$(MAKE) --no-print-directory test
+
+test-shuffled: setup  ## the tests in a random order; SHUFFLE_ARGS="--randomly-seed N" repeats one
+	$(PYTEST) $(PYTEST_ARGS) -p randomly $(SHUFFLE_ARGS)
+
+costs: setup  ## make test, and what each room of tests costs in CPU seconds: benchmarks/tests.csv keeps it
+	@mkdir -p build
+	$(PYTEST) $(PYTEST_ARGS) -p tests.cpu --cpu build/tests.csv
+	$(BIN)/python -m tests.cpu build/tests.csv benchmarks/tests.csv
 
 thorough: setup  ## beside test: what it leaves out (tests/thorough.toml), further clouds, faults and inputs
 	$(PYTEST) $(PYTEST_ARGS) -m thorough

@@ -36,6 +36,7 @@ def main(command: Sequence[str]) -> int:
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     before = _folders_of_the_user()
     folder = Path(tempfile.mkdtemp(prefix="gc-"))  # short: the paths of sockets are in it
+    folder.chmod(0o711)  # root's PostgreSQL runs as somebody else
     code = _run(command, folder)
     left = [
         *_end(),

@@ -66,32 +66,36 @@ def test_reading_commands_leave_no_trace(cli: Shell) -> None:
 def test_calls_are_followed_as_they_are_sent_and_answered(cli: Shell) -> None:
     """Also into a file that is made, or replaced, meanwhile."""
     follower = cli.start("audit", "--follow", "--json")
-    calls: list[dict[str, Any]] = []
+    lines: list[str] = []
 
     def read() -> None:
         assert follower.stdout is not None
         for line in follower.stdout:
-            calls.append(json.loads(line))
+            lines.append(line)
+
+    def calls() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in lines]
 
     def has(action: str) -> bool:
-        return any(call["action"] == action and call["outcome"] for call in calls)
+        return any(call["action"] == action and call["outcome"] for call in calls())
 
     reading, names = threading.Thread(target=read), itertools.count()
     reading.start()
     volume = ("--size", "1", "--near", "T4", "--cloud", "aws", "--region", "us-east-1", "--yes")
-    until(lambda: cli("volume", "create", f"v{next(names)}", *volume).code == 0 and calls, "its beginning")
+    until(lambda: cli("volume", "create", f"v{next(names)}", *volume).code == 0 and lines, "its beginning")
     cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
     until(lambda: has("ec2:RunInstances"), "the launch")
     file = cli.home / "state-sandbox" / "audit.jsonl"
     file.rename(file.with_suffix(".old"))
     assert cli("down", "x", "--yes").code == 0
     until(lambda: has("ec2:TerminateInstances"), "the end")
+    told = calls()
     follower.send_signal(signal.SIGINT)
     reading.join()
     follower.communicate(timeout=PATIENCE_S)
-    assert {call["schema"] for call in calls} == {"gpucloud.audit-call/v1"}
+    assert {call["schema"] for call in told} == {"gpucloud.audit-call/v1"}
     by_call: dict[str, list[Any]] = {}
-    for call in calls:
+    for call in told:
         by_call.setdefault(call["call"], []).append(call["outcome"])
     assert all(outcomes[0] is None for outcomes in by_call.values())
     answered = [outcomes for outcomes in by_call.values() if len(outcomes) > 1]

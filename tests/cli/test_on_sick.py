@@ -81,8 +81,7 @@ def test_a_box_with_faulty_hardware_is_elsewhere_with_its_files_variables_and_ru
 
 def test_a_tender_that_is_killed_leaves_what_the_next_one_finishes(cli: Shell) -> None:
     """A box without the files is deleted, and another one launched; once one has them, the old one ends."""
-    go = cli.home / "go"
-    sick(cli, "--checkpoint", f"until [ -e {go} ]; do sleep 0.1; done")
+    sick(cli, "--checkpoint", "until [ -e ~/go ]; do sleep 0.1; done")
     process = cli.start("tend")
     assert process.stderr is not None
     next(line for line in process.stderr if "running the checkpoint command" in line)
@@ -97,7 +96,7 @@ def test_a_tender_that_is_killed_leaves_what_the_next_one_finishes(cli: Shell) -
     assert (new["name"], new["id"] != remains["id"]) == ("x-2", True)
     # What follows the copy is a look at the old box, before anything of its end is written.
     cli.sandbox.fault(cloud="aws", action="DescribeInstances", effect="kill", stage="received")
-    go.touch()
+    assert cli("exec", "x", "--", "touch", "go").code == 0
     assert cli.finish(process).code == -signal.SIGKILL
     cli.sandbox.clear_faults()
     assert [box["state"] for box in cli.boxes()] == ["ready", "ready"]

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from base64 import b64encode
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -30,6 +32,13 @@ esac
 """
 PROGRAM = b64encode(RAY).decode()
 INSTALL = f"mkdir -p .local/bin; echo {PROGRAM} | base64 -d >.local/bin/ray; chmod +x .local/bin/ray"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_to_do(client: Client) -> Iterator[None]:
+    """The threads in which nodes are launched and ended are no part of the next test."""
+    yield
+    until(lambda: not [each for each in threading.enumerate() if each.name == "gpucloud"], "the threads")
 
 
 def lab(setup: str = INSTALL) -> Cluster:

@@ -39,6 +39,8 @@ class Terminal:
             self._screen += _ESCAPES.sub("", os.read(self._handle, 65536).decode(errors="replace"))
         return self._screen
 
-    def close(self) -> None:
+    def close(self) -> int:
+        """Closes the window, which the program is told by SIGHUP; returns its exit code when it has ended."""
         os.close(self._handle)
-        os.waitpid(self._pid, 0)
+        _, status = os.waitpid(self._pid, 0)
+        return os.waitstatus_to_exitcode(status)

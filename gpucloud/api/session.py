@@ -29,7 +29,7 @@ from gpucloud.config import (
     make_private,
 )
 from gpucloud.errors import UsageError
-from gpucloud.runtime.events import Sink, Warned
+from gpucloud.runtime.events import Sink, Warned, unfailing
 
 if TYPE_CHECKING:
     from gpucloud.checkup import Means
@@ -76,7 +76,7 @@ class Session:
 
     def __init__(self, profile: Profile, journal: Path | None, owner: str | None, on_event: Sink) -> None:
         self.profile = profile
-        self.on_event = on_event
+        self._sink = unfailing(on_event)
         self.sandboxed = False
         self.command = "library"
         self.tasks: Tasks | None = None
@@ -86,6 +86,15 @@ class Session:
         self._journal: Journal | None = None
         self._catalog: Catalog | None = None
         self._endpoint: Endpoint | None = None
+
+    @property
+    def on_event(self) -> Sink:
+        """Tells an event; what fails then ends nothing."""
+        return self._sink
+
+    @on_event.setter
+    def on_event(self, sink: Sink) -> None:
+        self._sink = unfailing(sink)
 
     def now(self) -> datetime:
         """The time, in UTC."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ class Timeline:
             from rich.console import Console
 
             self._live = Console(stderr=True, highlight=False).status("starting")
-            self._live.start()
+            self._draw(self._live.start)
         return self
 
     def __exit__(
@@ -43,24 +44,31 @@ class Timeline:
         self.pause()
         self._live = None
 
+    def _draw(self, draw: Callable[[], object]) -> None:
+        """Draws on the terminal, as long as there is one: a window may have been closed."""
+        try:
+            draw()
+        except OSError:
+            self._live = None
+
     def _print_last(self) -> None:
         """Prints the live line as a permanent one."""
         if self._live is not None and self._line:
             console = self._live.console
             line = wrapped(self._line, console.width, indent=_indent(self._line))
-            console.print(line, style="dim", markup=False)
+            self._draw(lambda: console.print(line, style="dim", markup=False))
             self._line = ""
 
     def pause(self) -> None:
         """Stops the live line and keeps its text, before a question or other output."""
         if self._live is not None:
-            self._live.stop()
+            self._draw(self._live.stop)
             self._print_last()
 
     def resume(self) -> None:
         """Starts the live line again."""
         if self._live is not None:
-            self._live.start()
+            self._draw(self._live.start)
 
     def document(self) -> list[StepDocument]:
         """The steps with the seconds at which they began, for JSON."""
@@ -98,9 +106,10 @@ class Timeline:
         if self._live is not None:
             from rich.markup import escape
 
+            live = self._live
             self._print_last()
             self._line = line
-            self._live.update(escape(line))
+            self._draw(lambda: live.update(escape(line)))
         else:
             self._output.say(line, indent=_indent(line))
 

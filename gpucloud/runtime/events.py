@@ -6,12 +6,15 @@ its own is a plain subclass with the fields of its parent.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,24 @@ class JobEnded(Event):
 
 
 Sink = Callable[[Event], None]
-"""Receives events, in the thread of their origin; it must not raise."""
+"""Receives events, in the thread of their origin."""
+
+
+def unfailing(sink: Sink) -> Sink:
+    """The same sink; what it raises is logged, and ends nothing: a terminal that is gone keeps no box alive."""
+
+    def receive(event: Event) -> None:
+        try:
+            sink(event)
+        except Exception as error:
+            _log.warning("%s was not told: %s", type(event).__name__, error, exc_info=_is_unexpected(error))
+
+    return receive
+
+
+def _is_unexpected(error: Exception) -> bool:
+    """Whether a traceback helps: where a stream is closed, it does not."""
+    return not isinstance(error, OSError)
 
 
 def ignore(event: Event) -> None:

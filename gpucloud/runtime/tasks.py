@@ -56,8 +56,8 @@ class Tasks:
     """Runs calls in daemon threads and waits for them. A signal ends the wait, not the call.
 
     The first SIGINT, SIGTERM or SIGHUP makes the present or next wait raise :class:`InterruptedBySignal`;
-    inside :meth:`finishing` waits continue, for a minute at most. A second signal ends the process at once,
-    after printing ``clean_up``, the command that cleans up. ``heard`` is called when a signal is deferred.
+    inside :meth:`finishing` waits continue, for a minute at most. Ctrl-C (SIGINT) after that ends the process at
+    once, after printing ``clean_up``, the command that cleans up. ``heard`` is called when a signal is deferred.
 
     Args:
         nap: replaces sleeping; tests move their clock with it.
@@ -244,13 +244,17 @@ class Tasks:
         if not self._answered:
             self._answered = True
             self.heard(
-                f"{name}: finishing within {AFTER_SIGNAL_S:.0f} s; a second signal stops gpucloud at once"
+                f"{name}: finishing within {AFTER_SIGNAL_S:.0f} s; Ctrl-C once more stops gpucloud at once"
             )
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.signum is not None:
-            # Not through sys.stderr: the signal may have come in the middle of a write to it.
-            os.write(2, f"\nstopped at once; clean up with: {self.clean_up}\n".encode())
+            # A closed window is told twice, by the shell and by the kernel; a CI service sends SIGTERM a few
+            # seconds after its SIGINT: neither is impatience.
+            if signum != signal.SIGINT:
+                return
+            with suppress(OSError):  # not through sys.stderr: the signal may have come amid a write to it
+                os.write(2, f"\nstopped at once; clean up with: {self.clean_up}\n".encode())
             os._exit(128 + signum)
         self.signum = signum
         self._signal_at = self._monotonic()

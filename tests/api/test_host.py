@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
@@ -108,6 +109,19 @@ def test_a_box_lives_and_ends_in_a_thread_of_a_program_with_its_own_signal_handl
     assert state == "deleted"
     assert of_the_host() == before
     assert signal.getsignal(signal.SIGINT) is own_handler
+
+
+def test_what_a_callback_raises_ends_nothing(profile: Profile) -> None:
+    """A terminal that is gone, or a mistake in a program's own callback, keeps no box from being deleted."""
+
+    def broken(event: Event) -> None:
+        raise OSError(errno.EIO, event.text) if event.step == "boot" else ValueError(event.text)
+
+    with Client.sandbox(profile=profile, on_event=broken) as client:
+        box = client.launch(client.plan(Spec(gpu="T4", clouds="aws", ttl="1h")), name="told")
+        assert str(box.state) == "ready"
+        box.down()
+        assert str(client.get("told").state) == "deleted"
 
 
 def test_a_refresh_in_a_thread_changes_nothing_of_its_host(client: Client) -> None:

@@ -1,0 +1,63 @@
+"""The window is closed: a command ends as after Ctrl-C, and what it cannot show any more stops nothing."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.shell import PROGRAMS, Shell
+from tests.terminal import Terminal
+
+T4 = ("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "8h", "--yes")
+
+
+def at_terminal(cli: Shell, *line: str) -> Terminal:
+    """The program on a terminal, where it draws."""
+    environment = {**cli.environ, "TERM": "xterm-256color"}
+    return Terminal([str(PROGRAMS / "gpucloud"), *line], environment, cli.home)
+
+
+@pytest.mark.parametrize("moment", ["quote", "network", "create", "boot", "ssh", "setup"])
+def test_a_launch_whose_window_is_closed_leaves_nothing(cli: Shell, moment: str) -> None:
+    cli.sandbox.pace(latency_s=0.1)
+    terminal = at_terminal(cli, "launch", *T4, "--setup", "sleep 20")
+    terminal.sees(f"  {moment} ")
+    assert terminal.close() == 128 + signal.SIGHUP
+    assert cli.sandbox.status()["billing"] == []
+    assert cli.boxes() == []
+
+
+def test_a_run_whose_window_is_closed_leaves_nothing(cli: Shell) -> None:
+    terminal = at_terminal(cli, "run", *T4, "--", "sh", "-c", "echo begun; sleep 600")
+    terminal.sees("begun")
+    assert terminal.close() == 128 + signal.SIGHUP
+    assert cli.sandbox.status()["billing"] == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "line"),
+    [
+        ("down", ("down", "x", "--yes")),
+        ("stop", ("stop", "x", "--yes")),
+        ("extend", ("extend", "x", "--ttl", "9h")),
+    ],
+)
+def test_what_was_begun_is_finished_or_left_as_it_was(cli: Shell, moment: str, line: tuple[str, ...]) -> None:
+    cli.launch(*T4[:-1])
+    cli.sandbox.pace(latency_s=0.1)
+    terminal = at_terminal(cli, *line)
+    terminal.sees(f"  {moment} ")
+    terminal.close()
+    cli.sandbox.pace(latency_s=0.0)
+    assert cli("down", "--run-id", "nobody").code == 0, "a changing command that names no box"
+    kinds = {each["kind"] for each in cli.sandbox.status()["billing"]}
+    states = [each["state"] for each in cli.boxes()]
+    match line[0]:
+        case "down":
+            assert (kinds, states) == (set(), [])
+        case "stop":
+            assert states == ["ready" if "instance" in kinds else "stopped"]
+        case _:
+            assert states == ["ready"]
+            assert cli("journal", "verify").code == 0

@@ -97,7 +97,7 @@ Sink = Callable[[Event], None]
 
 
 def unfailing(sink: Sink) -> Sink:
-    """The same sink; what it raises is logged, and ends nothing: a terminal that is gone keeps no box alive."""
+    """The same sink; what it raises is logged, and ends nothing: a closed window keeps no box alive."""
 
     def receive(event: Event) -> None:
         try:

@@ -56,8 +56,9 @@ class Tasks:
     """Runs calls in daemon threads and waits for them. A signal ends the wait, not the call.
 
     The first SIGINT, SIGTERM or SIGHUP makes the present or next wait raise :class:`InterruptedBySignal`;
-    inside :meth:`finishing` waits continue, for a minute at most. Ctrl-C (SIGINT) after that ends the process at
-    once, after printing ``clean_up``, the command that cleans up. ``heard`` is called when a signal is deferred.
+    inside :meth:`finishing` waits continue, for a minute at most. Ctrl-C (SIGINT) after that ends the process
+    at once, after printing ``clean_up``, the command that cleans up. ``heard`` is called when a signal is
+    deferred.
 
     Args:
         nap: replaces sleeping; tests move their clock with it.

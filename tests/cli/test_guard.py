@@ -27,11 +27,16 @@ def deadlines(shell: Shell) -> list[str | None]:
     return [guard["deadline"] for guard in looked_at(shell)["guards"] if guard]
 
 
-def let_ten_minutes_pass(shell: Shell) -> None:
-    """The guard of the only box has looked since."""
-    now = datetime.fromisoformat(shell.sandbox.clock(advance_s=10 * 60)["now"]).timestamp()
+def told_by_guard(shell: Shell) -> Any:
+    """What the guard of the only box tells."""
     [status] = (shell.home / "sandbox").glob("boxes/*/root/run/gpucloud/guard.json")
-    until(lambda: json.loads(status.read_text())["at"] >= int(now))
+    return json.loads(status.read_text())
+
+
+def let_time_pass(shell: Shell, minutes: int) -> None:
+    """The guard of the only box has looked since."""
+    now = datetime.fromisoformat(shell.sandbox.clock(advance_s=minutes * 60)["now"]).timestamp()
+    until(lambda: told_by_guard(shell)["at"] >= int(now))
 
 
 def ten_minutes_later(shell: Shell) -> bool:
@@ -89,8 +94,10 @@ def test_a_box_in_use_does_not(own_clouds: Shell) -> None:
     try:
         assert session.stdout is not None
         assert session.stdout.readline() == "in\n"
+        let_time_pass(own_clouds, minutes=2)  # the guard asks who is there once a minute
+        until(lambda: told_by_guard(own_clouds)["sessions"], "the guard to see it")
         for _ in range(3):
-            let_ten_minutes_pass(own_clouds)
+            let_time_pass(own_clouds, minutes=10)
         assert {each["kind"] for each in own_clouds.sandbox.status()["billing"]} >= {"instance"}
     finally:
         session.terminate()

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from gpucloud.planning.boot_choices import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
+    from gpucloud.runs.results import NotFetchedError
     from gpucloud.runtime.events import (
         AttemptRefused,
         AttemptStarted,
@@ -116,6 +117,7 @@ _MODULES = {
     " MachinesCreated Noticed PricesAnswered Progress Warned",
     "gpucloud.spec.model": "Spec SpecError",
     "gpucloud.ssh.client": "ConnectionFailedError",
+    "gpucloud.runs.results": "NotFetchedError",
     "gpucloud.ssh.files": "NotCopiedError",
     "gpucloud_pricing.computation": "Computation",
     "gpucloud_pricing.values": "Money Offer",
@@ -166,6 +168,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Node",
     "NodeClass",
     "NotCopiedError",
+    "NotFetchedError",
     "Noticed",
     "Offer",
     "Offers",

@@ -681,13 +681,14 @@ class Client:
         Raises:
             BoxLostError: the box, or one of its nodes, ended before its command did.
             FruitlessError: the boxes of several attempts were lost, without a checkpoint.
-            NotCopiedError: the command succeeded, but its files could not be copied back.
+            NotFetchedError: the command ended, and its files could not be copied back; the box is kept.
             OwedError: something may still be billed.
             SetupFailedError: the set-up failed, and the box is kept.
             GpucloudError: as :meth:`launch`.
         """
         from gpucloud.api.running import refuse_unrunnable, wanted_of_run, work_of
         from gpucloud.api.running import run as run_on_its_own_box
+        from gpucloud.runs.detached import here
         from gpucloud.runs.job import Job, discard
         from gpucloud.runs.rules import refuse_replacing
         from gpucloud.runs.run import Orders
@@ -716,11 +717,11 @@ class Client:
             restarts=restarts,
             retry_on=retry_on,
             timeout_s=timeout_s,
-            fetch=fetch,
+            fetch=here(fetch, str(Path.cwd())),
             accept_snapshot_price=accept_snapshot_price,
             first_node_only=first_node_only,
         )
-        orders = Orders(job=job, fetch=fetch, keep_on_failure=keep_on_failure)
+        orders = Orders(job=job, fetch=bool(fetch), keep_on_failure=keep_on_failure)
         with self._session.operation() as context:
             return run_on_its_own_box(self, context, wanted, orders, work, alone=alone)
 
@@ -853,6 +854,24 @@ class Client:
 
         with self._session.operation() as context:
             return cancel_run(self, context, run_id, confirm)
+
+    def fetch_run(self, run_id: str, *, files: Sequence[tuple[str, str]] = ()) -> Run:
+        """Copies the files of a run that could not be copied when its command had ended, and ends its box.
+
+        Args:
+            run_id: its id.
+            files: (path on the box, local path); by default, those that the run was to copy.
+
+        Raises:
+            NotFetchedError: some could not be copied; the box stays until its deadline.
+            UsageError: no files of such a run are waiting, or another process works on it.
+            OwedError: something may still be billed; the next call that changes anything continues.
+        """
+        from gpucloud.api.fetching import fetch_run
+        from gpucloud.runs.detached import here
+
+        with self._session.operation() as context:
+            return fetch_run(self, context, run_id, here(files, str(Path.cwd())))
 
     # --- nodes of an engine
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box as PublicBox
+from gpucloud.api.fetching import priced
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.runs import Run as PublicRun
@@ -29,6 +30,7 @@ from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import write_end
+from gpucloud.runs.results import NotFetchedError
 from gpucloud.runs.rules import avoided, hours_ahead, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
@@ -195,7 +197,10 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     attendant = Attendant(
         context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
     )
-    code = attendant.run()
+    try:
+        code = attendant.run()
+    except NotFetchedError as error:
+        raise priced(error, client) from error.__cause__
     assert attendant.box is not None  # noqa: S101  (its command has ended)
     box = PublicBox.read(context.journal.box(attendant.box.id), client, context.clock())
     return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))

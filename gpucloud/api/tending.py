@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpucloud.api.fetching import priced
 from gpucloud.api.replacing import Replacer, to_look_after
 from gpucloud.api.results import TendedBox, Tending
 from gpucloud.api.running import Attempts, wanted_of_run
@@ -16,6 +17,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.runs.checkpoints import Settings
 from gpucloud.runs.deserted import save_deserted
+from gpucloud.runs.results import NotFetchedError
 from gpucloud.runs.tend import NotHereError, Tended, Tender, end_boxes
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
@@ -42,7 +44,10 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
     done: list[Tended] = []
     for run in context.journal.runs(owner=context.owner):
         with isolated(troubles, f"run {run.run_id!r}"):
-            done.append(Tender(context, buyer.buy).tend(run))
+            try:
+                done.append(Tender(context, buyer.buy).tend(run))
+            except NotFetchedError as error:
+                raise priced(error, client) from error.__cause__
     looked: list[TendedBox] = []
     for box in to_look_after(context):
         with isolated(troubles, f"box {box.name!r}"):

@@ -22,16 +22,21 @@ from gpucloud.runtime.context import Context
 from gpucloud.ssh.boot import boot_state
 from gpucloud.ssh.client import ConnectionFailedError, Target
 from gpucloud.ssh.data import DataNotCopiedError
+from gpucloud.ssh.files import NotCopiedError
 
 ANSWER_TIMEOUT_S = 30.0
 MOST_OF_MESSAGE = 2000
 """The most characters of an error to journal: it may quote the end of a log."""
+SETUP_FAILURES = (
+    *(NotReadyError, CommandsFailedError, ConnectionFailedError),
+    *(NotCopiedError, DataNotCopiedError),
+)
+"""What a set-up ends with on machines that are there."""
 
 
 def may_keep(cause: BaseException) -> bool:
     """Whether a box may be kept after this failure: its machines are those that were bought, and there."""
-    kinds = (NotReadyError, CommandsFailedError, ConnectionFailedError, DataNotCopiedError)
-    return isinstance(cause, kinds) and not isinstance(cause, UnfitError)
+    return isinstance(cause, SETUP_FAILURES) and not isinstance(cause, UnfitError)
 
 
 def keep_failed(

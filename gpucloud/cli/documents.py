@@ -268,6 +268,12 @@ class RunsCancelDocument(TypedDict):
     run: RunRecordDocument
 
 
+class RunsFetchDocument(TypedDict):
+    """``runs fetch``: a run whose files are here now."""
+
+    run: RunRecordDocument
+
+
 class BudgetListDocument(TypedDict):
     """``budget list``: the budgets of the journal.
 
@@ -1184,6 +1190,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "recover": RecoverDocument,
     "run": RunDocument | RunDetachedDocument,
     "runs-cancel": RunsCancelDocument,
+    "runs-fetch": RunsFetchDocument,
     "runs-list": RunsListDocument,
     "runs-show": RunsShowDocument,
     "sandbox": SandboxDocument,

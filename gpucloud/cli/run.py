@@ -89,7 +89,7 @@ class JobOptions(Options):
             "timeout_s": _seconds(self.timeout),
             "restarts": self.restarts,
             "retry_on": _reasons(self.retry_on),
-            "fetch": [_fetched(each) for each in self.fetch or ()],
+            "fetch": [fetched(each) for each in self.fetch or ()],
             "first_node_only": self.first_node_only,
         }
 
@@ -258,7 +258,12 @@ def _reasons(text: str | None) -> frozenset[str]:
     return given
 
 
-def _fetched(item: str) -> tuple[str, str]:
+def fetched(item: str) -> tuple[str, str]:
+    """What to copy back: (path on the box, local path).
+
+    Raises:
+        UsageError: it says neither PATH nor PATH:LOCAL.
+    """
     source, colon, destination = item.partition(":")
     if not source or (colon and not destination):
         raise UsageError(f"--fetch: {item!r} is not allowed; allowed: PATH or PATH:LOCAL")

@@ -16,6 +16,7 @@ from gpucloud.cli.logs import logs
 from gpucloud.cli.market import show_table
 from gpucloud.cli.output import counted, duration_text
 from gpucloud.cli.palette import Cell, Role
+from gpucloud.cli.run import fetched
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 from gpucloud.journal.runs import RunState
@@ -25,7 +26,12 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.runs import Run, RunAttempt
-    from gpucloud.cli.documents import RunsCancelDocument, RunsListDocument, RunsShowDocument
+    from gpucloud.cli.documents import (
+        RunsCancelDocument,
+        RunsFetchDocument,
+        RunsListDocument,
+        RunsShowDocument,
+    )
     from gpucloud.cli.timeline import Timeline
     from gpucloud_pricing.values import Money
 
@@ -114,7 +120,28 @@ def show_logs(
     return logs(app, boxes[-1], follow=follow, job=RUN, node=node)
 
 
-COMMANDS = {"list": list_runs, "show": show, "cancel": cancel, "logs": show_logs}
+def fetch(
+    app: App,
+    run: RunName,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="What to copy instead of the run's --fetch: PATH or PATH:LOCAL.", metavar="[PATH]..."
+        ),
+    ] = None,
+) -> None:
+    """Copy the files of a run that could not be copied when its command had ended; then delete its box."""
+    with app.working() as (client, _):
+        done = client.fetch_run(run, files=[fetched(each) for each in paths or ()])
+        living = living_after(client)
+    with answering(f"the files of run {done.run_id} are here", ()):
+        if app.output.json:
+            answer: RunsFetchDocument = {"run": done.document()}
+            app.output.document("runs-fetch", answer)
+    app.output.say(f"The files of {done.run_id} are here, and its box is gone. {paying_text(living)}")
+
+
+COMMANDS = {"list": list_runs, "show": show, "cancel": cancel, "logs": show_logs, "fetch": fetch}
 
 
 def _confirmed(app: App, timeline: Timeline, run: Run) -> bool:

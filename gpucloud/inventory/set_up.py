@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from gpucloud.boxes.bring_up import NotReadyError, bring_up, hand_over, targets
+from gpucloud.boxes.bring_up import bring_up, hand_over, targets
 from gpucloud.boxes.data import bring
 from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.keeping import failure_facts, setup_failed
-from gpucloud.boxes.setup import CommandsFailedError, set_up
+from gpucloud.boxes.keeping import SETUP_FAILURES, failure_facts, setup_failed
+from gpucloud.boxes.setup import set_up
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import Seen
@@ -21,8 +21,6 @@ from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.boot import boot_again
-from gpucloud.ssh.client import ConnectionFailedError
-from gpucloud.ssh.data import DataNotCopiedError
 from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.job import script_of, start
 from gpucloud.ssh.keys import key_folder
@@ -59,7 +57,7 @@ def repeat_setup(context: Context, box: Box) -> Box:
         context.journal.write(seen, Seen(facts=Facts(setup_error=UNFINISHED)))
         try:
             return _set_up_again(context, seen, spec, key_folder(context.state, seen.id))
-        except (NotReadyError, CommandsFailedError, ConnectionFailedError, DataNotCopiedError) as error:
+        except SETUP_FAILURES as error:
             context.journal.write(seen, Seen(facts=failure_facts(error)))
             raise setup_failed(context, context.journal.held(seen), error) from error
 

@@ -253,6 +253,17 @@ class RunLost(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunFetching(Event):
+    """The command of a run has ended: it is never run again. Its files are still on its box, which stays.
+
+    From now on the run needs no process: whoever tends it, or fetches its files, goes on.
+    """
+
+    type = "run_fetching"
+    exit_code: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
     """A run is over: nothing more is bought for it."""
 
@@ -314,6 +325,7 @@ _TYPES: Mapping[str, type[Event]] = {
         RunDetached,
         RunLabelled,
         RunLost,
+        RunFetching,
         RunEnded,
         *OF_SETTINGS,
     )

@@ -17,6 +17,7 @@ class RunState(StrEnum):
 
     RUNNING = "running"
     WAITING = "waiting"  # its last attempt was lost, and the next one is due later
+    FETCHING = "fetching"  # its command has ended, and its files are on its box, which stays
     ENDED = "ended"  # its command has ended, with an exit code
     FAILED = "failed"
     CANCELLED = "cancelled"

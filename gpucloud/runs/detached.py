@@ -109,8 +109,13 @@ def from_anywhere(spec: Spec, fetch: Sequence[tuple[str, str]], folder: str) -> 
     sync = [_join(folder, item) for item in spec.sync]
     return (
         spec.replaced(sync=sync) if sync else spec,
-        tuple((source, _join(folder, local)) for source, local in fetch),
+        here(fetch, folder),
     )
+
+
+def here(fetch: Sequence[tuple[str, str]], folder: str) -> Fetch:
+    """Files to copy back, whose local paths any process of this machine finds."""
+    return tuple((source, _join(folder, local)) for source, local in fetch)
 
 
 def _join(folder: str, path: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon
@@ -23,8 +23,9 @@ from gpucloud.journal.runs import Loss
 from gpucloud.resources import Machine, Search
 from gpucloud.runs import checkpoints
 from gpucloud.runs.detached import working_nodes
-from gpucloud.runs.job import FOREVER_S, Job, check_there
+from gpucloud.runs.job import Job, check_there
 from gpucloud.runs.record import RestartAskedError, loss_of, write_end, write_loss
+from gpucloud.runs.results import TRY_FOR_S, NotFetchedError, Results, begin_fetching
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     EVERY_REASON,
@@ -35,7 +36,6 @@ from gpucloud.runs.rules import (
 )
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Target, forget
-from gpucloud.ssh.files import NotCopiedError, rsync_down
 from gpucloud.ssh.keys import key_folder
 
 RUN_TTL = timedelta(hours=6)
@@ -65,13 +65,13 @@ class Orders:
 
     Attributes:
         job: the command.
-        fetch: what to copy back at the end: (path on the box, path here).
+        fetch: whether files are copied back at the end; the record of the run says which.
         keep_on_failure: keep the box until its deadline if the command fails.
         checkpoints: where the checkpoints of the command go, if it has any.
     """
 
     job: Job
-    fetch: Sequence[tuple[str, str]] = ()
+    fetch: bool = False
     keep_on_failure: bool = False
     checkpoints: checkpoints.Settings | None = None
 
@@ -97,11 +97,14 @@ class Attendant:
         Raises:
             BoxLostError: the box ended before its command did.
             FruitlessError: the boxes of several attempts were lost, without a checkpoint.
-            NotCopiedError: the command succeeded, and its files could not be fetched.
+            NotFetchedError: the command ended, and its files could not be fetched; its box is kept.
             GpucloudError: any other failure; nothing is left, unless the error says so.
         """
         try:
             code = self._until_ended()
+        except NotFetchedError:
+            self.context.journal.release(self.record)
+            raise
         except BaseException as error:
             write_end(self.context, self.record, error)
             raise
@@ -151,8 +154,6 @@ class Attendant:
                     attempt=len(self._now().attempts),
                 )
                 self._restart_if_asked(code)
-                self._fetch(nodes[0], code)
-                keep_logs(context, nodes)
             except ConnectionFailedError:
                 check_there(context, refresh(context, context.journal.box(box.id)), nodes)
                 raise
@@ -160,6 +161,7 @@ class Attendant:
             abandon(context, box, error, ends_as=BoxState.DELETED)
             forget(keys, box.id, nodes=count)
             raise
+        self._bring_home(box, nodes, code)
         if code and self.orders.keep_on_failure:
             self._keep(box)
             return code
@@ -193,25 +195,23 @@ class Attendant:
             if may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
                 raise RestartAskedError
 
-    def _fetch(self, target: Target, code: int) -> None:
-        """Copies the files back, as far as they exist. A command that failed may have written none.
+    def _bring_home(self, box: Box, nodes: Sequence[Target], code: int) -> None:
+        """Copies the files of the command back, and the end of its log. From now on nothing runs it again.
 
         Raises:
-            NotCopiedError: some could not be copied, and the command succeeded by its exit code.
+            NotFetchedError: some could not be copied; the box is kept, and no longer held.
         """
-        failures: list[NotCopiedError] = []
-        for source, destination in self.orders.fetch:
-            self.context.tell("fetch", source)
+        context, record = self.context, self._now()
+        if self.orders.fetch:
+            begin_fetching(context, record, box, code)
+            results = Results(context=context, run_id=record.run_id, box=box, nodes=nodes, code=code)
             try:
-                self.context.tasks.run(partial(rsync_down, target, source, destination), FOREVER_S)
-            except NotCopiedError as error:
-                error.message = f"{source!r} was not fetched: {error.message}"
-                failures.append(error)
-                self.not_fetched.append(source)
-        for failure in failures[0 if code else 1 :]:
-            self.context.warn("fetch", f"warning: {failure.message}")
-        if failures and not code:
-            raise failures[0]
+                self.not_fetched += results.fetch(record.work.fetch, try_for_s=TRY_FOR_S)
+            except NotFetchedError:
+                context.journal.release(box)
+                raise
+        with suppress(InterruptedBySignal):  # what follows ends the box in any case
+            keep_logs(context, nodes)
 
     def _keep(self, box: Box) -> None:
         """Keeps the box: from now on it is a box like any other."""

@@ -24,6 +24,7 @@ from gpucloud.errors import (
     UsageError,
 )
 from gpucloud.inventory.down import end_all, merged
+from gpucloud.inventory.holding import holding
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.errors import JournalError, RunTakenError
 from gpucloud.journal.events import RunEnded
@@ -35,6 +36,7 @@ from gpucloud.runs import checkpoints
 from gpucloud.runs.deserted import save_last
 from gpucloud.runs.detached import begin_job, first_node, working_nodes
 from gpucloud.runs.record import failed, loss_of, write_loss
+from gpucloud.runs.results import ONCE_S, NotFetchedError, Results, begin_fetching
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     DEADLINE_PASSED,
@@ -49,12 +51,8 @@ from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.checkpoints import CheckpointFailedError
 from gpucloud.ssh.client import Target
-from gpucloud.ssh.files import NotCopiedError, rsync_down
 from gpucloud.ssh.guard import faulty_hardware
 from gpucloud.ssh.job import RUN, JobState, jobs
-
-FETCH_S = 3600.0
-"""How long copying the files of a run may take."""
 
 
 class NotHereError(UsageError):
@@ -139,6 +137,8 @@ class Tender:
     def _find(self, run: Run) -> Finding:
         if not run.detached:
             return Fate(ended=RunEnded(state=RunState.FAILED, failure=DESERTED))
+        if run.state is RunState.FETCHING:
+            return self._still_there(run)
         if run.state is not RunState.RUNNING or run.box is None:
             return None if is_in_time(run.expires_at, self.context.clock()) else DEADLINE_PASSED
         box = self.context.journal.box(run.box)
@@ -149,6 +149,21 @@ class Tender:
         if box.state is BoxState.READY and not box.attended:
             return self._exit_code(run, box)
         return fate_of(box)
+
+    def _still_there(self, run: Run) -> Finding:
+        """The end of a command whose files are not here, or of the box that has them."""
+        assert run.box is not None  # noqa: S101  (its command has run there)
+        assert run.exit_code is not None  # noqa: S101
+        box = self.context.journal.box(run.box)
+        if box.state not in OVER:
+            if not self.context.may_take(box.lease):
+                return None
+            box = refresh(self.context, box)
+        if box.state is BoxState.READY:
+            return Exited(run.exit_code)
+        text = f"the command ended with exit code {run.exit_code}; box {box.name!r} ended with files of it"
+        failure = Failure(error_class=NotFetchedError.error_class, message=text)
+        return Fate(ended=RunEnded(state=RunState.FAILED, exit_code=run.exit_code, failure=failure))
 
     def _exit_code(self, run: Run, box: Box) -> Finding:
         """The end of the command, of the first node that failed if any has; ``None`` while it runs.
@@ -210,7 +225,7 @@ class Tender:
             case None:
                 return _left(run, f"it is {run.state}")
             case Exited(code=code):
-                self._bring_back(run)
+                self._bring_back(run, code)
                 self.context.journal.write(run, RunEnded(state=RunState.ENDED, exit_code=code))
                 return _ended(run, f"its command ended with exit code {code}")
             case Fate(loss=None, ended=ended):
@@ -259,16 +274,24 @@ class Tender:
             held, url = self._lease_of(run, box)
             held.finish(url)
 
-    def _bring_back(self, run: Run) -> None:
-        """Copies the files of a run, and the end of its log; what cannot be copied is told."""
+    def _bring_back(self, run: Run, code: int) -> None:
+        """Copies the files of a run, and the end of its log.
+
+        Raises:
+            NotFetchedError: some could not be copied now; the box is kept, and the next look tries again.
+        """
         assert run.box is not None  # noqa: S101  (its command has run there)
-        nodes = working_nodes(self.context, self.context.journal.box(run.box), run.work)
-        for source, destination in run.work.fetch:
-            try:
-                self.context.tasks.run(partial(rsync_down, nodes[0], source, destination), FETCH_S)
-            except NotCopiedError as error:
-                self.context.warn("fetch", f"{source!r} was not fetched: {error.message}")
-        keep_logs(self.context, nodes)
+        context = self.context
+        if not run.work.fetch:
+            return keep_logs(context, working_nodes(context, context.journal.box(run.box), run.work))
+        with holding(context, context.journal.box(run.box)) as box:
+            if run.state is not RunState.FETCHING:
+                begin_fetching(context, run, box, code)
+            nodes = working_nodes(context, box, run.work)
+            results = Results(context=context, run_id=run.run_id, box=box, nodes=nodes, code=code)
+            results.fetch(run.work.fetch, try_for_s=0, copy_s=ONCE_S)
+            keep_logs(context, nodes)
+        return None
 
     def _end_boxes(self, run: Run) -> None:
         """Ends the boxes of a run that it has no use for.

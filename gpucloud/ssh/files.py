@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 
+from gpucloud.errors import GpucloudError
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect
 from gpucloud.ssh.keys import find_program
 
@@ -14,8 +16,17 @@ FILE_CODES = frozenset({3, 11, 23, 24})
 """rsync's exit codes for files that are missing, vanish, or cannot be read or written (rsync(1))."""
 
 
-class NotCopiedError(ConnectionFailedError):
-    """The box was reached, and a file could not be copied, mostly because it does not exist."""
+_MISSING = re.compile(r"(link_stat|change_dir) .* failed: No such file or directory")
+
+
+class NotCopiedError(GpucloudError):
+    """The box was reached, and a file could not be copied: it cannot be read there, or written here."""
+
+    error_class = "not_copied"
+
+
+class NotThereError(NotCopiedError):
+    """There is no such file on the box, or on this machine, where it was to be copied from."""
 
 
 def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
@@ -31,7 +42,8 @@ def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = T
     """Copies a file or folder of the box to this machine. Nothing can be written outside ``destination``.
 
     Raises:
-        NotCopiedError: there is no such file, or it cannot be read or written.
+        NotThereError: there is no such file.
+        NotCopiedError: it cannot be read or written.
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
     # Links that point out of the tree are not created: later files could be written through them.
@@ -54,7 +66,8 @@ def refuse_failed(code: int, words: str) -> None:
     """Raises the failure of an rsync that ended with an exit code other than 0, and said this.
 
     Raises:
-        NotCopiedError: there is no such file, or it cannot be read or written.
+        NotThereError: there is no such file.
+        NotCopiedError: it cannot be read or written.
         ConnectionFailedError: any other failure.
     """
     if code:
@@ -65,12 +78,11 @@ def refuse_failed(code: int, words: str) -> None:
             if missing
             else None
         )
-        failure = NotCopiedError if code in FILE_CODES else ConnectionFailedError
-        raise failure(
-            f"rsync failed with exit code {code}: {said[0] if said else 'no reason given'}",
-            failure=Failure.BROKEN,
-            hint=hint,
-        )
+        message = f"rsync failed with exit code {code}: {said[0] if said else 'no reason given'}"
+        if code not in FILE_CODES:
+            raise ConnectionFailedError(message, failure=Failure.BROKEN, hint=hint)
+        kind = NotThereError if said and _MISSING.search(said[0]) else NotCopiedError
+        raise kind(message, hint=hint)
 
 
 def _remote(target: Target, path: str) -> str:

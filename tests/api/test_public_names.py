@@ -34,7 +34,7 @@ EVENTS = (
 ERRORS = (
     "GpucloudError UsageError SpecError NoOfferError PriceError BudgetError CloudError OutcomeUnknownError"
     " OwedError PolicyError SetupFailedError BoxLostError ConnectionFailedError NotCopiedError"
-    " InterruptedBySignal ErrorClass"
+    " NotFetchedError InterruptedBySignal ErrorClass"
 )
 FLEET = "Fleet Reconciled Cluster NodeClass Slot SlotState Action"
 HEAVY = {"pydantic", "rich", "typer", "boto3", "botocore", "azure", "alibabacloud_tea_openapi", "sqlite3"}

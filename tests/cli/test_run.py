@@ -153,13 +153,6 @@ def test_a_file_that_a_failed_command_did_not_write_is_named_and_its_code_is_kep
     assert cli.sandbox.status()["billing"] == []
 
 
-def test_what_cannot_be_fetched_is_a_failure_of_ours(cli: Shell) -> None:
-    failed = cli(*RUN, "--fetch", "nothing", "--json", "--", "true")
-    assert failed.code == 125
-    assert "rsync" in failed.error["message"]
-    assert cli.billed() == []
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_takes_the_box_down(cli: Shell, number: signal.Signals) -> None:
     process = started(cli)

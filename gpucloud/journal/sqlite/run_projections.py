@@ -35,6 +35,7 @@ def attempted(connection: sqlite3.Connection, run: str, at: str, event: events.R
     """Adds an attempt."""
     state, facts = _row(connection, run)
     _refuse_over(run, state)
+    _refuse_again(run, state)
     _set(connection, run, RunState.RUNNING, facts.attempted(event.box, datetime.fromisoformat(at)))
 
 
@@ -56,7 +57,16 @@ def lost(connection: sqlite3.Connection, run: str, at: str, event: events.RunLos
     """Marks the attempt under way as lost."""
     state, facts = _row(connection, run)
     _refuse_over(run, state)
+    _refuse_again(run, state)
     _set(connection, run, RunState.WAITING, facts.lost(event.attempt, event.restart_at))
+
+
+def fetching(connection: sqlite3.Connection, run: str, at: str, event: events.RunFetching) -> None:  # noqa: ARG001
+    """Keeps the exit code of the command, and leaves the run to whoever brings its files."""
+    state, facts = _row(connection, run)
+    _refuse_over(run, state)
+    _refuse_again(run, state)
+    _set(connection, run, RunState.FETCHING, replace(facts, detached=True, exit_code=event.exit_code))
 
 
 def ended(connection: sqlite3.Connection, run: str, at: str, event: events.RunEnded) -> None:
@@ -79,6 +89,12 @@ def _row(connection: sqlite3.Connection, run: str) -> tuple[RunState, RunFacts]:
 def _refuse_over(run: str, state: RunState) -> None:
     if state in RUNS_OVER:
         raise ValueError(f"run {run} is over ({state})")
+
+
+def _refuse_again(run: str, state: RunState) -> None:
+    """A command that has ended is never run again, whatever happens to its files."""
+    if state is RunState.FETCHING:
+        raise ValueError(f"the command of run {run} has ended")
 
 
 def _set(connection: sqlite3.Connection, run: str, state: RunState, facts: RunFacts) -> None:

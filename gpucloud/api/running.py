@@ -17,8 +17,9 @@ from gpucloud.api.runs import Run as PublicRun
 from gpucloud.api.several import refuse_several
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
 from gpucloud.costs.spend import cost_so_far
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.errors import JournalError
+from gpucloud.journal.events import RunDetached
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
@@ -29,9 +30,9 @@ from gpucloud.planning.object_store import refuse_outside
 from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
-from gpucloud.runs.record import write_end
+from gpucloud.runs.record import loss_of, write_end, write_loss
 from gpucloud.runs.results import NotFetchedError
-from gpucloud.runs.rules import avoided, hours_ahead, spec_left
+from gpucloud.runs.rules import Stop, avoided, hours_ahead, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -217,10 +218,25 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
         box = Attempts(client, context, wanted).buy(record, kept)
         begin_job(context, context.journal.held_run(record), box, kept)
     except BaseException as error:
-        write_end(context, record, error)
-        raise
+        if not _waits(context, record, error):
+            write_end(context, record, error)
+            raise
     context.journal.release(record)
     return PublicRun.read(context.journal.run(record.id), client, context.clock())
+
+
+def _waits(context: Context, record: Run, error: BaseException) -> bool:
+    """Whether a run whose first box was lost, or not had, waits for another one; it is written down then."""
+    loss = loss_of(error) if isinstance(error, GpucloudError) else None
+    if loss is None:
+        return False
+    run = context.journal.held_run(record)
+    if isinstance(write_loss(context, run, loss, str(error)), Stop):
+        return False
+    if not run.detached:
+        context.journal.write(record, RunDetached())
+    context.notice("run", f"{error}; the run waits for another box")
+    return True
 
 
 def _settled(client: Client, context: Context, wanted: Wanted) -> Settings | None:

@@ -25,6 +25,7 @@ from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 from gpucloud.ssh.boot import (
     BootState,
     Gpu,
+    NoGpuError,
     Slice,
     gpu_list,
     is_model,
@@ -124,6 +125,8 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
         tested = _accepted(context, box, nodes) if box.wanted.tests_gpus else ()
         if tested and len(nodes) > 1:
             _tested_together(context, box, nodes)
+    except NoGpuError as error:
+        raise UnfitError(f"box {box.name!r} has no GPU: {error.message}", hint=TRY_AGAIN) from error
     except ConnectionFailedError as error:
         _check_there(context, box)
         raise NotReadyError(

@@ -20,6 +20,7 @@ from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.runs import RunState
 from gpucloud.runs.rules import ASKS_FOR_RESTART
 from gpucloud.runs.run import REASONS, RETRIES
 from gpucloud.spec.model import Spec
@@ -182,6 +183,9 @@ def _detached(
         else:
             app.output.line(run.run_id)
     name = run.run_id
+    if run.state is RunState.WAITING:
+        app.output.say(f"The run waits for a box, which only `gpucloud tend` buys. {paying_text(living)}")
+        return 0
     app.output.say(f"The command is running: gpucloud runs logs {name} -f. {paying_text(living)}")
     app.output.say("Nothing ends the box before its deadline, or restarts the run, but: gpucloud tend")
     return 0

@@ -35,6 +35,14 @@ MOST_BYTES = 65536
 """The most bytes to read of a box's boot state."""
 
 
+NO_GPU = "No devices were found"
+"""What nvidia-smi says, with exit code 6, where the driver finds no GPU on the bus."""
+
+
+class NoGpuError(ConnectionFailedError):
+    """A node has booted without the GPU that was bought with it: lost hardware, no fault of its set-up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU as the box's driver lists it."""
@@ -232,9 +240,9 @@ def wait_until_ready(
             return state
         if state.exit_code is not None:
             words = f"the boot step {state.step!r} failed with exit code {state.exit_code}"
-            raise ConnectionFailedError(
-                f"{words}; its log ends with:\n{_log_end(target)}", failure=Failure.BROKEN
-            )
+            log = _log_end(target)
+            kind = NoGpuError if NO_GPU in log else ConnectionFailedError
+            raise kind(f"{words}; its log ends with:\n{log}", failure=Failure.BROKEN)
         if not state.guarded and clock() + wait_s > unguarded_until:
             words = f"the guard of {target.alias} did not start within {guard_timeout_s:.0f} s"
             raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)

@@ -32,11 +32,11 @@ def test_a_second_sick_box_ends_the_launch_and_nothing_is_left(cli: Shell) -> No
     assert cli.sandbox.status()["billing"] == []
 
 
-def test_a_gpu_that_does_not_answer_is_noticed_without_the_test(cli: Shell) -> None:
+@pytest.mark.parametrize(("gpu", "says"), [("V100:4..8", "its driver shows"), ("T4", "has no GPU")])
+def test_a_gpu_that_does_not_answer_is_noticed_without_the_test(cli: Shell, gpu: str, says: str) -> None:
     cli.sandbox.gpu("lost")
-    command = ("launch", "--gpu", "V100:4..8", "--name", "x", "--json", "--yes", "--cloud", "aws")
-    box = cli(*command).box
-    assert "its driver shows" in box["replaced"]
+    box = cli("launch", "--gpu", gpu, "--name", "x", "--json", "--yes", "--cloud", "aws").box
+    assert says in box["replaced"]
     assert len(cli.billed()) == 1
 
 

@@ -246,3 +246,23 @@ def test_a_look_that_fails_as_a_whole_is_told_and_the_next_one_goes_on(cli: Shel
     until(lambda: not next(looks)["troubles"], "a look that can")
     tender.send_signal(signal.SIGTERM)
     assert cli.finish(tender).code == 128 + signal.SIGTERM
+
+
+def test_a_detached_run_waits_for_its_first_box_where_there_is_no_capacity(cli: Shell) -> None:
+    cli.sandbox.stock(count=0)
+    begun = cli(*DETACH, "--retry-on", "capacity", "--", "true")
+    assert begun.code == 0, begun.err
+    assert "waits for a box, which only `gpucloud tend` buys" in begun.err
+    run = the_run(cli)
+    assert (run["state"], [each["loss"] for each in run["attempts"]]) == ("waiting", ["capacity"])
+    assert run["detached"]
+    assert cli.billed() == []
+    assert tended(cli)[0] == "left", "it is not due yet"
+    assert cli("runs", "cancel", "r", "--yes").code == 0
+
+
+def test_without_a_restart_no_capacity_is_the_end_of_a_detached_run(cli: Shell) -> None:
+    cli.sandbox.stock(count=0)
+    line = [word for word in DETACH if word not in {"--restarts", "3"}]
+    assert cli(*line, "--", "true").code == 125
+    assert the_run(cli)["state"] == "failed"

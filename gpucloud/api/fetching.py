@@ -18,6 +18,7 @@ from gpucloud.runs.detached import working_nodes
 from gpucloud.runs.results import NotFetchedError, Results
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context
+from gpucloud.ssh.files import make_target
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def fetch_run(client: Client, context: Context, run_id: str, files: Sequence[tup
         state = "is over" if run.state in RUNS_OVER else "has not ended"
         hint = f"see its state: gpucloud runs show {run_id}"
         raise UsageError(f"no files of run {run_id!r} are waiting: its command {state}", hint=hint)
+    for _, here in files or run.work.fetch:
+        make_target(here)
     assert run.box is not None  # noqa: S101  (its command has run there)
     assert run.exit_code is not None  # noqa: S101
     taken = context.take_run(run)

@@ -36,6 +36,7 @@ from gpucloud.runs.rules import Stop, avoided, hours_ahead, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
+from gpucloud.ssh.files import make_target
 from gpucloud.ssh.keys import find_program
 
 if TYPE_CHECKING:
@@ -46,12 +47,15 @@ def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, s
     """Refuses a run that cannot work, before anything is asked or bought.
 
     Raises:
-        UsageError: there is no command, or a program that copies its files is not installed.
+        UsageError: there is no command, a program that copies its files is not installed, or there is no
+            place for them.
     """
     if not command:
         raise UsageError("specify a command, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
     if fetch:
         find_program("rsync")
+    for _, here in fetch:
+        make_target(here)
 
 
 def wanted_of_run(

@@ -63,7 +63,8 @@ class JobOptions(Options):
         list[str] | None,
         typer.Option(
             "--fetch",
-            help="File to copy back at the end, from the first node: PATH or PATH:LOCAL. Repeatable.",
+            help="File or folder to copy back at the end, from the first node: PATH (into this folder), or"
+            " PATH:LOCAL as rsync takes them (PATH/ is its contents). Repeatable.",
             metavar="PATH",
         ),
     ] = None
@@ -263,7 +264,7 @@ def _reasons(text: str | None) -> frozenset[str]:
 
 
 def fetched(item: str) -> tuple[str, str]:
-    """What to copy back: (path on the box, local path).
+    """What to copy back: (path on the box, local path). Alone, ``out/`` is the folder ``out``, as ``out`` is.
 
     Raises:
         UsageError: it says neither PATH nor PATH:LOCAL.
@@ -271,4 +272,4 @@ def fetched(item: str) -> tuple[str, str]:
     source, colon, destination = item.partition(":")
     if not source or (colon and not destination):
         raise UsageError(f"--fetch: {item!r} is not allowed; allowed: PATH or PATH:LOCAL")
-    return source, destination or "."
+    return (source, destination) if colon else (source.rstrip("/") or source, ".")

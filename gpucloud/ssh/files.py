@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
-from gpucloud.errors import GpucloudError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect
 from gpucloud.ssh.keys import find_program
 
 FLAGS = ("-rlptz", "--no-devices", "--no-specials", "--partial")
 """Not ``-a``: owners and devices are useless on another machine."""
+BLOCK = 4096
 FILE_CODES = frozenset({3, 11, 23, 24})
 """rsync's exit codes for files that are missing, vanish, or cannot be read or written (rsync(1))."""
 
@@ -41,14 +44,35 @@ def rsync_up(target: Target, source: str, destination: str, *, quiet: bool = Tru
 def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
     """Copies a file or folder of the box to this machine. Nothing can be written outside ``destination``.
 
+    A folder that is here already keeps its mode.
+
     Raises:
         NotThereError: there is no such file.
         NotCopiedError: it cannot be read or written.
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
     # Links that point out of the tree are not created: later files could be written through them.
-    safe = ["--safe-links", "--chmod=u-s,g-s"]
+    safe = ["--safe-links", "--no-perms", "--chmod=u-s,g-s"]
     _rsync(target, [*safe, _remote(target, source), _local(destination)], quiet=quiet)
+
+
+def make_target(path: str) -> None:
+    """Makes the folder to which a copy goes, and sees that a block can be written there.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    here = Path(path)
+    folder = here if path.endswith(("/", "/.")) or here.is_dir() else here.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(BLOCK))
+            probe.flush()
+    except OSError as error:
+        raise UsageError(
+            f"nothing can be copied to {folder}: {error.strerror}", hint="choose another place: PATH:LOCAL"
+        ) from error
 
 
 def _rsync(target: Target, arguments: Sequence[str], *, quiet: bool) -> None:

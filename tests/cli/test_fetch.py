@@ -20,7 +20,8 @@ def the_run(cli: Shell) -> Any:
 
 
 def in_the_way(cli: Shell) -> None:
-    """A file is where the folder of the files was to be."""
+    """A file is where the folder of the files was."""
+    (cli.home / "here").rmdir()
     (cli.home / "here").write_text("in the way")
 
 
@@ -119,3 +120,24 @@ def test_a_look_keeps_the_box_of_a_detached_run_until_its_files_are_here(cli: Sh
     free(cli)
     assert cli("tend").code == 0
     is_home(cli)
+
+
+@pytest.mark.parametrize("place", ["taken/", "taken/file"])
+def test_where_nothing_can_be_written_nothing_is_bought(cli: Shell, place: str) -> None:
+    (cli.home / "taken").write_text("")
+    refused = cli(*RUN, "--fetch", f"out:{place}", "--json", *ONCE)
+    assert refused.error["class"] == "usage"
+    assert "nothing can be copied to" in refused.error["message"]
+    assert cli.changes_asked() == []
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_folder_comes_as_a_folder_and_what_is_here_keeps_its_mode(cli: Shell, slash: str) -> None:
+    (cli.home / "out").mkdir(mode=0o755)
+    before = cli.home.stat().st_mode
+    script = "mkdir -m 700 -p out/deep; echo 1 >out/deep/file; chmod 700 out; echo 2 >out/file"
+    ran = cli(*RUN, "--fetch", f"out{slash}", "--", "sh", "-c", script)
+    assert ran.code == 0, ran.err
+    assert (cli.home / "out" / "deep" / "file").read_text() == "1\n"
+    assert (cli.home / "out" / "file").read_text() == "2\n"
+    assert (cli.home.stat().st_mode, (cli.home / "out").stat().st_mode & 0o777) == (before, 0o755)

@@ -19,6 +19,7 @@ from gpucloud.cli.option_groups import Options, takes_options
 from gpucloud.cli.options import RunId, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
+from gpucloud.cli.sync import fetched
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.runs import RunState
 from gpucloud.runs.rules import ASKS_FOR_RESTART
@@ -261,15 +262,3 @@ def _reasons(text: str | None) -> frozenset[str]:
             f"--retry-on: unknown reason {unknown[0]!r}", hint=f"allowed: one or more of {', '.join(REASONS)}"
         )
     return given
-
-
-def fetched(item: str) -> tuple[str, str]:
-    """What to copy back: (path on the box, local path). Alone, ``out/`` is the folder ``out``, as ``out`` is.
-
-    Raises:
-        UsageError: it says neither PATH nor PATH:LOCAL.
-    """
-    source, colon, destination = item.partition(":")
-    if not source or (colon and not destination):
-        raise UsageError(f"--fetch: {item!r} is not allowed; allowed: PATH or PATH:LOCAL")
-    return (source, destination) if colon else (source.rstrip("/") or source, ".")

@@ -16,8 +16,8 @@ from gpucloud.cli.logs import logs
 from gpucloud.cli.market import show_table
 from gpucloud.cli.output import counted, duration_text
 from gpucloud.cli.palette import Cell, Role
-from gpucloud.cli.run import fetched
 from gpucloud.cli.ssh import Node
+from gpucloud.cli.sync import fetched
 from gpucloud.errors import UsageError
 from gpucloud.journal.runs import RunState
 from gpucloud.resources import rfc3339

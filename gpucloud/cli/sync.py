@@ -74,3 +74,15 @@ def read_way(source: str, destination: str) -> Way:
     if there:
         return Way(box=there[1], up=False, source=there[2], destination=destination)
     raise UsageError("source and destination are both local; one must be on a box", hint=_HINT)
+
+
+def fetched(item: str) -> tuple[str, str]:
+    """What to copy back: (path on the box, local path). Alone, ``out/`` is the folder ``out``, as ``out`` is.
+
+    Raises:
+        UsageError: it says neither PATH nor PATH:LOCAL.
+    """
+    source, colon, destination = item.partition(":")
+    if not source or (colon and not destination):
+        raise UsageError(f"--fetch: {item!r} is not allowed; allowed: PATH or PATH:LOCAL")
+    return (source, destination) if colon else (source.rstrip("/") or source, ".")

@@ -100,7 +100,7 @@ test: setup  ## style and types, then the tests: each behaviour once, and on eac
 	$(PYTEST) $(PYTEST_ARGS)
 
 test-loaded: setup  ## make test beside two programs that never rest: no test depends on how fast this machine is
-	@for each in 1 2; do (while :; do :; done) & busy="$$busy $$!"; done; trap "kill $$busy" EXIT; \
+	@for each in 1 2; do (while :; do :; done) & busy="$$busy $$!"; done; trap "kill $$busy" EXIT; trap "exit 1" INT TERM HUP; \
 	$(MAKE) --no-print-directory test
 
 test-shuffled: setup  ## the tests in a random order; SHUFFLE_ARGS="--randomly-seed N" repeats one

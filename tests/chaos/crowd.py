@@ -85,7 +85,8 @@ class _Member:
             case 0:
                 self._plan(chance, chance.choice([name, SHARED]))
             case 1:
-                for box in chance.sample(self.journal.boxes(owner="u"), 1) if self._living() else ():
+                living = self.journal.boxes(owner="u")  # once: others end them meanwhile
+                for box in chance.sample(living, min(len(living), 1)):
                     self._end(box.id, by_force=chance.random() < 0.3)
             case 2:
                 self.journal.boxes(owner="u", over=True)
@@ -93,9 +94,6 @@ class _Member:
                 for box in self.journal.boxes(owner="u")[:1]:
                     if self.journal.observe(box, Facts(replaced=name)):
                         self.tell("seen", box.id, name)
-
-    def _living(self) -> bool:
-        return bool(self.journal.boxes(owner="u"))
 
     def _end(self, box: str, *, by_force: bool) -> None:
         taken = self.journal.take(box, self._lease(), claim=self._claim, by_force=by_force)

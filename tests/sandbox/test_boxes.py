@@ -31,7 +31,7 @@ from gpucloud.ssh.client import (
     relay,
     run,
 )
-from gpucloud.ssh.files import rsync_down, rsync_up
+from gpucloud.ssh.files import NotThereError, rsync_down, rsync_up
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud_pricing.gpu_models import MODELS
@@ -268,7 +268,7 @@ def test_a_link_on_the_box_that_leads_out_of_the_tree_does_not_come_back(
 
 
 def test_a_missing_remote_path_is_told_in_rsyncs_words(target: Target, tmp_path: Path) -> None:
-    with pytest.raises(ConnectionFailedError, match=r"rsync failed .*No such file"):
+    with pytest.raises(NotThereError, match=r"rsync failed .*No such file"):
         rsync_down(target, "nowhere", str(tmp_path / "back"))
 
 

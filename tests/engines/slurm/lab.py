@@ -165,7 +165,8 @@ def laboratory(
         before: is called before slurmctld starts, with that port and another one.
     """
     programs = unpack()
-    folder = Path(mkdtemp(prefix="sl-"))  # short: sockets lie in boxes
+    # Not where the tests are told to have their files: sockets lie in boxes, and their paths must be short.
+    folder = Path(mkdtemp(prefix="sl-", dir="/tmp"))
     with ExitStack() as left:
         left.callback(shutil.rmtree, folder, ignore_errors=True)
         home, runtime, work = folder / "h", folder / "r", folder / "w"

@@ -25,6 +25,7 @@ from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
 from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.facts import Place
+from gpucloud.journal.lifecycle import LEAST_LIFE
 from gpucloud.journal.records import Box
 from gpucloud.market.catalog import Catalog
 from gpucloud.planning.avoidance import Avoided
@@ -37,7 +38,7 @@ from gpucloud.ssh.between import SIZE_TIMEOUT_S, copy_between, size_of
 from gpucloud.ssh.client import Target, run
 from gpucloud.ssh.environment import ENVIRONMENT, variables_in
 from gpucloud.ssh.keys import find_program, key_folder
-from gpucloud_pricing import Market
+from gpucloud_pricing import Market, format_count
 from gpucloud_pricing.places import BadPlaceError
 from gpucloud_pricing.values import Money
 
@@ -128,7 +129,7 @@ class Mover:
         with holding(self.context, box) as old:
             check_movable(self.context, old)
             spec = self._left(old)
-            spec = spec_elsewhere(spec.replaced(gpu=spec.gpu or _gpu_of(old)), to, self.catalog.market)
+            spec = spec_elsewhere(spec.replaced(gpu=spec.gpu or gpu_of(old)), to, self.catalog.market)
             spec = spec.replaced(max_price=max_price or spec.max_price)
             return self._carry(old, Wanted(spec=spec, environment={}, attended=True), paths, confirm)
 
@@ -252,33 +253,38 @@ class Mover:
         """The spec of the box, for what is left of its time and its budget.
 
         Raises:
-            UsageError: its budget is spent, or cannot be compared with what it has cost.
+            UsageError: too little is left of its time, its budget is spent, or what it has cost is unknown.
         """
         spec, now = load_spec(None, dict(old.wanted.spec)), self.context.clock()
-        lives = "none" if old.expires_at is None else old.expires_at - now
-        spec = spec.replaced(run=None, ttl=lives)
+        if old.expires_at is not None and old.expires_at - now < LEAST_LIFE:
+            raise UsageError(
+                f"{old.name!r} ends before another box has booted",
+                hint=f"give it more time: gpucloud extend {old.name} --ttl 1h",
+            )
+        spec = spec.replaced(run=None, ttl="none" if old.expires_at is None else old.expires_at - now)
         if spec.budget is None:
             return spec
         cost = cost_so_far(old, now, self.billing_of)
         spent = self.catalog.market.usd(cost.amount.amount, cost.amount.currency) if cost else None
-        if spent is None or spent >= spec.budget:
+        left = None if spent is None else spec.after_spending(spent)
+        if left is None:
             raise UsageError(
                 f"what is left of the budget of {old.name!r} is unknown"
                 if spent is None
                 else f"the budget of {old.name!r} is spent",
                 hint=f"copy its files: gpucloud sync {old.name}: .",
             )
-        return spec.replaced(budget=spec.budget - spent)
+        return left
 
     def _targets(self, box: Box) -> list[Target]:
         assert self.context.state is not None  # noqa: S101  (the keys are there)
         return targets(box, key_folder(self.context.state, box.id), self.context.proxy_command)
 
 
-def _gpu_of(box: Box) -> str | None:
+def gpu_of(box: Box) -> str | None:
     """The GPUs of a box whose spec names an instance type alone, which another place does not have."""
     gpu = box.offer.gpu if box.offer else None
-    return f"{gpu.model}:{gpu.count.normalize():f}" if gpu else None
+    return f"{gpu.model}:{format_count(gpu.count)}" if gpu else None
 
 
 def refuse_same_place(box: Box, to: str) -> None:

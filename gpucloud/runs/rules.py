@@ -88,14 +88,15 @@ def after_loss(
         )
     at = now + timedelta(seconds=_pause_s(attempts))
     if not is_in_time(expires_at, at):
-        return Stop(
-            DeadlinePassedError(
-                f"too little is left until the deadline of the run for another attempt;"
-                f" the last was lost: {attempts[-1].message}",
-                hint="use a larger --ttl",
-            )
-        )
+        return Stop(_too_late(f"; the last was lost: {attempts[-1].message}"))
     return Restart(at)
+
+
+def _too_late(why: str = "") -> DeadlinePassedError:
+    return DeadlinePassedError(
+        f"too little is left until the deadline of the run for another attempt{why}",
+        hint="use a larger --ttl",
+    )
 
 
 def refuse_replacing(spec: Spec) -> None:
@@ -271,18 +272,19 @@ def spec_left(spec: Spec, expires_at: datetime | None, spent_usd: Decimal, now: 
 
     Raises:
         PriceError: nothing is left of the budget.
+        DeadlinePassedError: too little is left until the deadline.
     """
+    if not is_in_time(expires_at, now):
+        raise _too_late()
     if expires_at is not None:
-        spec = spec.replaced(ttl=timedelta(seconds=int((expires_at - now).total_seconds())))
-    if spec.budget is None:
-        return spec
-    left = spec.budget - spent_usd
-    if left <= 0:
+        spec = spec.replaced(ttl=expires_at - now)
+    left = spec.after_spending(spent_usd)
+    if left is None:
         raise PriceError(
             f"the run has cost {spent_usd:f} USD, and its budget is {spec.budget:f} USD",
             hint="run it again with a larger --budget",
         )
-    return spec.replaced(budget=left)
+    return left
 
 
 def job_environment(run_id: str, attempts: Sequence[Attempt]) -> Mapping[str, str]:

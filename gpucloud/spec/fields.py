@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Literal, cast
 
 from gpucloud.spec.presets import NAMES as PRESETS
@@ -46,6 +46,11 @@ LONGEST = timedelta(days=3650)
 WIDEST_V4, WIDEST_V6 = 8, 32
 """The shortest prefix lengths that ``allow_from`` allows."""
 
+_DIGITS_OF_USD, _DIGITS_OF_GIB = 9, 6
+"""How many digits after the point a document has at most."""
+_MOST_USD, _MOST_GIB = 10**12, 10**9
+LEAST_USD = Decimal(1).scaleb(-_DIGITS_OF_USD)
+"""The smallest amount of money that a spec holds."""
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:(g|gb|gib)|(t|tb|tib))?", re.ASCII)
 _MONEY = re.compile(r"\$?\s*(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*(?:usd)?", re.ASCII)
@@ -78,6 +83,21 @@ def _scalar(value: object, allowed: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
         raise ValueError(f"{shown(value)} is not a single value; allowed: {allowed}")
     return (format(value, "f") if isinstance(value, Decimal) else str(value)).strip()
+
+
+def _computed(value: object, digits: int, most: int) -> Decimal | None:
+    """A number of a program, which no form of text binds: as finely as a document writes it, rounded down.
+
+    Returns:
+        Zero for one that is not above zero and below ``most``; ``None`` for what is no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return None
+    number, finest = Decimal(str(value)), Decimal(1).scaleb(-digits)
+    if not number.is_finite() or not finest <= number < most:
+        return Decimal(0)
+    is_short = len(f"{number:f}".partition(".")[2]) <= digits
+    return number if is_short else number.quantize(finest, rounding=ROUND_DOWN)
 
 
 def _listed(value: object) -> list[object]:
@@ -142,10 +162,13 @@ def percent(value: object) -> int:
 def gib(value: object) -> Decimal:
     """Reads a size: ``40``, ``40GB`` and ``40GiB`` are 40 GiB, ``1TB`` is 1024."""
     allowed = "GiB above 0, such as 40, 80GB or 1TB"
-    found = _SIZE.fullmatch(_scalar(value, allowed).lower())
-    if not found or Decimal(found[1]) <= 0:
+    size = _computed(value, _DIGITS_OF_GIB, _MOST_GIB)
+    if size is None:
+        found = _SIZE.fullmatch(_scalar(value, allowed).lower())
+        size = Decimal(found[1]) * (1024 if found[3] else 1) if found else Decimal(0)
+    if not 0 < size < _MOST_GIB:
         raise ValueError(f"{shown(value)} is not a size; allowed: {allowed}")
-    return Decimal(found[1]) * (1024 if found[3] else 1)
+    return size
 
 
 def disk_gib(value: object) -> int:
@@ -159,11 +182,13 @@ def disk_gib(value: object) -> int:
 def usd(value: object) -> Decimal:
     """Reads an amount above zero; ``$`` and ``USD`` may be written."""
     allowed = "USD above 0, such as 2.50"
-    word = _scalar(value, allowed).lower()
-    found = _MONEY.fullmatch(word)
-    if not found or Decimal(found[1]) <= 0:
+    amount = _computed(value, _DIGITS_OF_USD, _MOST_USD)
+    if amount is None:
+        found = _MONEY.fullmatch(_scalar(value, allowed).lower())
+        amount = Decimal(found[1]) if found else Decimal(0)
+    if amount <= 0:
         raise ValueError(f"{shown(value)} is not an amount of money; allowed: {allowed}")
-    return Decimal(found[1])
+    return amount
 
 
 def switch(value: object) -> bool:
@@ -176,10 +201,10 @@ def switch(value: object) -> bool:
 
 
 def end(value: object) -> timedelta | Literal["none"]:
-    """Reads ``90m``, ``24h``, ``1h30m``, ``2d`` or ``none``."""
+    """Reads ``90m``, ``24h``, ``1h30m``, ``2d`` or ``none``. Computed ones are rounded down to seconds."""
     allowed = "90m, 24h, 1h30m, 2d (units d h m s), or none"
     if isinstance(value, timedelta):
-        duration = value
+        duration = value - timedelta(microseconds=value.microseconds)
     else:
         word = _scalar(value, allowed).lower().replace(" ", "")
         if word == "none":

@@ -82,7 +82,8 @@ class Field:
     """One field of the spec.
 
     Attributes:
-        read: parses a value: text or plain Python, its own result included. Raises ``ValueError``.
+        read: parses a value: text or plain Python, its own result included. A number or duration that a
+            program computed is held as finely as a document writes it. Raises ``ValueError``.
         flag: how the field is written on a command line.
         description: the help text of the flag, and the description in the JSON Schema.
         schema: the JSON Schema of a value in a file.
@@ -630,6 +631,13 @@ class Spec:
         own = self.given - self.from_preset
         return Spec(**{name: getattr(self, name) for name in own} | fields)
 
+    def after_spending(self, usd: Decimal) -> Spec | None:
+        """This spec with what is left of its budget; ``None`` if that is nothing."""
+        if self.budget is None:
+            return self
+        left = self.budget - usd
+        return self.replaced(budget=left) if left >= read.LEAST_USD else None
+
     @property
     def machines(self) -> int:
         """The nodes of all boxes."""
@@ -804,4 +812,4 @@ def _plain(value: object) -> Any:
         return read.format_end(value)
     if isinstance(value, tuple):
         return list(cast("tuple[object, ...]", value))
-    return str(value) if isinstance(value, Decimal) else value
+    return f"{value:f}" if isinstance(value, Decimal) else value

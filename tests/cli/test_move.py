@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from gpucloud.api.moving import refuse_same_place, spec_elsewhere, transfer_of
+from gpucloud.api.moving import gpu_of, refuse_same_place, spec_elsewhere, transfer_of
 from gpucloud.errors import UsageError
-from gpucloud.journal.facts import Place
+from gpucloud.journal.facts import Gpu, Offer, Place
 from gpucloud.market.catalog import Catalog
 from gpucloud.planning.volume_move import FreeNames
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.between import server_line
 from gpucloud.ssh.client import ConnectionFailedError
+from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.gpus import parse_wishes
 from tests.builders import a_box
 from tests.cli.test_guard import CLOUDS
 from tests.cli.test_least_privilege import apply, policy
@@ -26,7 +28,9 @@ from tests.terminal import Terminal
 
 
 def test_a_box_is_elsewhere_with_its_files_and_variables(cli: Shell) -> None:
-    old = cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "2h", "--env", "KEY=a  b")
+    """Also where what is left of a budget was spent in another currency."""
+    limits = ("--ttl", "2h", "--budget", "20")
+    old = cli.launch("--gpu", "T4", "--cloud", "alibaba", "--name", "x", *limits, "--env", "KEY=a  b")
     write = "mkdir -p 'a dir' .cache; echo kept > 'a dir/file'; ln -s 'a dir' link; echo no > .cache/file"
     assert cli("exec", "x", "--", "sh", "-c", write).code == 0
     moved = cli("move", "x", "--to", "azure", "--yes", "--json")
@@ -194,6 +198,18 @@ def test_a_place_replaces_those_of_the_spec(to: str, field: str) -> None:
         "zones": (),
         "instance_types": (),
     } | {field: (to,)}
+
+
+def test_the_gpus_of_a_box_can_be_asked_for_elsewhere_whatever_their_count() -> None:
+    """Shares of a GPU too: a spec that named an instance type alone is placed by them."""
+    types = Catalog(None).shipped.types.values()
+    sizes = {(each.gpu_model, each.gpu_count) for each in types}
+    assert len(sizes) > 20
+    for model, count in sizes:
+        gpu = Gpu(model=model, count=count)
+        box = a_box(offer=Offer(instance_type="t", purchase=Purchase.SPOT, gpu=gpu))
+        [wish] = parse_wishes(Spec(gpu=gpu_of(box)).gpu or "")
+        assert (wish.model, wish.min_count, wish.max_count) == (model, count, count)
 
 
 def test_an_unknown_place_names_the_nearest() -> None:

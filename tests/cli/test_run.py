@@ -279,11 +279,14 @@ def test_a_spot_box_that_is_taken_back_is_told_apart_and_begun_anew_elsewhere_wh
 
 
 def test_a_command_that_exits_with_75_is_run_again_on_another_box(cli: Shell) -> None:
-    """As often as the run may be restarted; without, and after that, it is an exit code as any other."""
+    """As often as the run may be restarted; without, and after that, it is an exit code as any other.
+
+    The second box has what is left of a budget in USD after the first one, which cost CNY.
+    """
     script = 'echo "$GPUCLOUD_RESTARTS"; exit 75'
     limits = ("--restarts", "1", "--ttl", "2h", "--budget", "5", "--run-id", "r")
-    ran = cli(*RUN, *limits, "--fetch", "missing", "--", "sh", "-c", script)
-    assert (ran.code, ran.out) == (75, "0\n1\n")
+    ran = cli(*ON, "alibaba", *limits, "--fetch", "missing", "--", "sh", "-c", script)
+    assert (ran.code, ran.out) == (75, "0\n1\n"), ran.err
     assert "the command asked for a restart" in ran.err
     assert ran.err.count("was not fetched") == 1, "only from the last box"
     assert states(cli) == ["deleted", "deleted"]

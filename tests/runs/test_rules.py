@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpucloud.errors import PriceError
 from gpucloud.journal.facts import Node
@@ -27,6 +29,7 @@ from gpucloud.runs.rules import (
     job_environment,
     spec_left,
 )
+from gpucloud.spec.fields import LEAST_USD
 from gpucloud.spec.file import load_spec
 from tests.builders import START, a_box
 from tests.planning.test_plan import a_candidate
@@ -212,6 +215,39 @@ def test_a_run_whose_budget_is_spent_gets_no_other_box() -> None:
     with pytest.raises(PriceError, match="has cost 5 USD") as refused:
         spec_left(spec, None, Decimal(5), START)
     assert refused.value.exit_code == 7
+
+
+def test_a_run_whose_deadline_is_too_near_gets_no_other_box() -> None:
+    spec = load_spec(None, {"gpu": "T4", "ttl": "1h"})
+    with pytest.raises(DeadlinePassedError, match="too little is left"):
+        spec_left(spec, START + timedelta(seconds=30), Decimal(0), START)
+
+
+@given(
+    budget=st.decimals("0.01", "100000", places=2),
+    rate=st.decimals("0.0001", "30000", places=4),
+    costs=st.lists(st.decimals("0.000001", "1000", places=6), min_size=1, max_size=4),
+    days=st.integers(1, 30),
+)
+def test_every_restart_has_what_is_left_of_a_budget_whatever_the_currency_and_the_rate(
+    budget: Decimal, rate: Decimal, costs: list[Decimal], days: int
+) -> None:
+    """Also the restart of a restart: each spec is read again as the journal has it."""
+    expires_at, spent = START + timedelta(days=days), Decimal(0)
+    for number, cost in enumerate(costs):
+        spec = load_spec(None, load_spec(None, {"gpu": "T4", "budget": str(budget)}).document())
+        spent += cost / rate
+        now = START + timedelta(seconds=number, microseconds=number)
+        if budget - spent < LEAST_USD:
+            with pytest.raises(PriceError):
+                spec_left(spec, expires_at, spent, now)
+            return
+        left = spec_left(spec, expires_at, spent, now)
+        assert left.budget is not None
+        assert isinstance(left.ttl, timedelta)
+        assert 0 <= (budget - spent) - left.budget < LEAST_USD, "never more than is left"
+        assert now + left.ttl <= expires_at
+        assert load_spec(None, left.document()) == left
 
 
 def test_a_command_is_told_its_run_and_its_restarts() -> None:

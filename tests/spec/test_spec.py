@@ -567,3 +567,39 @@ def test_volumes_are_the_same_from_a_flag_a_file_and_python(tmp_path: Path) -> N
     assert [mount.names for mount in Spec(gpu="T4", volumes=wanted).mounts] == [("a", "b"), ("c",)]
     with pytest.raises(SpecError, match="attached to one machine"):
         Spec(gpu="T4", volumes=wanted, nodes=2)
+
+
+@given(
+    field=st.sampled_from(["max_price", "budget"]),
+    number=st.decimals(allow_nan=False, places=28) | st.floats(),
+)
+def test_an_amount_that_a_program_computes_is_held_rounded_down_and_survives_being_saved(
+    field: str, number: Decimal | float
+) -> None:
+    """Texts of users have a form; a number has none. What is too small or too large is refused."""
+    if not 1e-9 <= number < 1e12:
+        with pytest.raises(SpecError, match="not an amount"):
+            Spec(**{field: number})
+        return
+    spec = Spec(**{field: number})
+    held = getattr(spec, field)
+    assert 0 <= Decimal(str(number)) - held < Decimal("1e-9")
+    assert load_spec(None, spec.document()) == spec.replaced(name=None) == spec
+
+
+@given(
+    field=st.sampled_from(["gpu_memory", "memory"]), number=st.decimals("0.000001", "999999999", places=20)
+)
+def test_a_size_that_a_program_computes_survives_being_saved(field: str, number: Decimal) -> None:
+    spec = Spec(**{field: number})
+    assert load_spec(None, spec.document()) == spec
+
+
+@given(lives=st.timedeltas(timedelta(seconds=1), timedelta(days=3650)))
+def test_a_time_that_a_program_computes_is_held_in_whole_seconds_and_survives_being_saved(
+    lives: timedelta,
+) -> None:
+    spec = Spec(ttl=lives)
+    assert isinstance(spec.ttl, timedelta)
+    assert timedelta() <= lives - spec.ttl < timedelta(seconds=1)
+    assert load_spec(None, spec.document()) == spec

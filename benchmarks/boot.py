@@ -44,7 +44,7 @@ def main() -> list[Row]:
 
 
 def plan(folder: Path, software: Software) -> BootPlan:
-    """Everything that a spec can ask for, and a set-up of two commands."""
+    """Everything that a spec can ask for."""
     keys = create_keys(folder / "keys", "b-1")
     return BootPlan(
         box="b-01JD3XW0000000000000000000",
@@ -62,7 +62,6 @@ def plan(folder: Path, software: Software) -> BootPlan:
         metadata=AwsProvider(own_profile()).metadata,
         software=software,
         scratch=True,
-        setup=("git clone https://example.org/trainer.git", "cd trainer && pip install -r requirements.txt"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,12 @@ def command_lines() -> dict[int, bytes]:
     numbers = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal()]
     found = ((number, look(PROC / str(number) / "cmdline")) for number in numbers)
     return {number: line for number, line in found if line is not None}
+
+
+def ssh_of(runtime: Path) -> list[int]:
+    """The ssh processes of a shell with this folder for sockets, shared connections too."""
+    pattern = re.compile(rf"ssh .*{re.escape(str(runtime))}".encode())
+    return [pid for pid, line in command_lines().items() if pattern.search(line.replace(b"\0", b" "))]
 
 
 def runs(number: int) -> bool:

@@ -168,7 +168,7 @@ class Mover:
         market = self.catalog.market
         names = FreeNames.of(self.context.journal, self.context.owner)
         spec = wanted.spec.replaced(name=names.after(old.name), volumes=())
-        refuse_impossible(spec)
+        refuse_impossible(spec.replaced(sync=()))  # its files come from the old box
         moves = volume_moves(self.context.journal, market, old, names)
         gib = self._gib(source, paths)
         ask = None

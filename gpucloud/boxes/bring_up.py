@@ -128,7 +128,7 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
     except NoGpuError as error:
         raise UnfitError(f"box {box.name!r} has no GPU: {error.message}", hint=TRY_AGAIN) from error
     except ConnectionFailedError as error:
-        _check_there(context, box)
+        check_machines(context, box)
         raise NotReadyError(
             f"box {box.name!r} did not become ready: {error.message}", hint=error.hint
         ) from error
@@ -400,11 +400,16 @@ def _all(context: Context, box: Box, calls: Sequence[partial[Any]]) -> list[Any]
             except TimedOutError:
                 if call.done or context.clock() >= end:
                     raise
-                _check_there(context, box)
+                check_machines(context, box)
     return results
 
 
-def _check_there(context: Context, box: Box) -> None:
+def check_machines(context: Context, box: Box) -> None:
+    """Checks that the machines of a box that boots, or is set up, still run; one that cannot be read does.
+
+    Raises:
+        BoxLostError: one has ended.
+    """
     for node in range(len(box.nodes)):
         ref = box.machine(node)
         try:

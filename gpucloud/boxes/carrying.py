@@ -26,7 +26,7 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.planning.volume_move import VolumeMove, stops
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
-from gpucloud.ssh.client import forget
+from gpucloud.ssh.client import Target, forget
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing import Market
 
@@ -43,7 +43,8 @@ class Carriage:
         echo: see :func:`gpucloud.boxes.provision.begin_echo`.
         old: the box that has the volumes.
         moves: its volumes.
-        fill: copies to the new box what does not come with its volumes, before either is its user's.
+        fill: copies to the new box what does not come with its volumes, before either is its user's; also
+            before its set-up, which may read that.
     """
 
     context: Context
@@ -109,7 +110,13 @@ class Carriage:
 
     def _wanted(self) -> Wanted:
         volumes = tuple(f"{move.name}:{move.path}" for move in self.moves)
-        return replace(self.wanted, spec=self.wanted.spec.replaced(volumes=volumes))
+        spec = self.wanted.spec.replaced(volumes=volumes)
+        return replace(self.wanted, spec=spec, deliver=self._before_setup)
+
+    def _before_setup(self, new: Box, _: Sequence[Target]) -> None:
+        """Copies what a set-up may read; what changes meanwhile is copied after it."""
+        if self.wanted.spec.setup:
+            self.fill(new)
 
     def _for(self, deal: Deal, machines: Sequence[Candidate]) -> Deal:
         spec = self._wanted().spec.document()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -22,7 +22,7 @@ from gpucloud.boxes.launch import abandon, launch, replace_machines, replace_nod
 from gpucloud.boxes.mounting import mount_all
 from gpucloud.boxes.opening import opening_of
 from gpucloud.boxes.policy_check import PolicyCheck
-from gpucloud.boxes.setup import set_up, store_environment
+from gpucloud.boxes.setup import copy_files, set_up, store_environment
 from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
 from gpucloud.journal.facts import Facts, FirstBoot
@@ -40,7 +40,7 @@ from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import disconnect, forget, is_connected, socket_folder
+from gpucloud.ssh.client import Target, disconnect, forget, is_connected, socket_folder
 from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, renew_host_key
 from gpucloud_pricing import Market
 from gpucloud_pricing.gpus import parse_wishes
@@ -77,6 +77,8 @@ class Wanted:
         avoided: places to leave out as long as others match.
         carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
         clean_up: the command that ends it after a second signal, if not ``down`` of its name.
+        deliver: puts files on the nodes of the box, before its data and its set-up, instead of those that
+            ``sync`` of the spec names here.
     """
 
     spec: Spec
@@ -90,6 +92,7 @@ class Wanted:
     accept_snapshot_price: bool = False
     keep_on_failure: bool = False
     clean_up: str | None = None
+    deliver: Callable[[Box, Sequence[Target]], None] | None = None
 
 
 def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
@@ -243,8 +246,12 @@ def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     nodes = targets(box, keys, context.proxy_command)
     mount_all(context, nodes[0], attached)
     store_environment(context, nodes, wanted.environment)
+    if wanted.deliver is None:
+        copy_files(context, nodes, wanted.spec.sync)
+    else:
+        wanted.deliver(box, nodes)
     bring(context, nodes, purchase.deal.plan.data)
-    set_up(context, nodes, wanted.spec)
+    set_up(context, box, nodes, wanted.spec.setup)
     return hand_over(context, box, keys, Facts(measured=measured))
 
 

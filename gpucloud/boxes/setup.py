@@ -1,34 +1,49 @@
-"""The set-up after the first boot: variables, files of the user, and commands that need the variables."""
+"""The set-up after the first boot: variables, files of the user, and the user's commands, which read both."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
+from typing import TypeVar
 
-from gpucloud.errors import GpucloudError
+from gpucloud.boxes.bring_up import check_machines
+from gpucloud.boxes.ingress import reach
+from gpucloud.errors import CloudError, GpucloudError, UsageError
+from gpucloud.journal.records import Box
 from gpucloud.redaction import redact
 from gpucloud.runtime.context import Context
-from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import Target, run
+from gpucloud.ssh.boot import LOG_BYTES, LOG_LINES
+from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run
 from gpucloud.ssh.environment import ENVIRONMENT, LOAD, STORE, environment_text, values_in
 from gpucloud.ssh.files import rsync_up
-from gpucloud.ssh.job import script_of
-from gpucloud.ssh.logs import SETUP_LOG
+from gpucloud.ssh.job import SETUP, WAIT_S, JobLostError, jobs, start, stop, wait
+from gpucloud.ssh.logs import job_files
+
+T = TypeVar("T")
 
 FILES_TIMEOUT_S = 24 * 3600.0
-"""Copying and setup have no limit of their own: the deadline of the box comes first."""
+"""Copying has no limit of its own: the deadline of the box comes first."""
+COME_BACK_S = 600.0
+"""How long a node may not answer while its set-up runs."""
+TRY_AGAIN_S = 3.0
 
-_SET_UP = f"""(umask 077; mkdir -p .gpucloud; : >{SETUP_LOG}) || exit
-{LOAD}
-bash -l -s >{SETUP_LOG} 2>&1
-code=$?
-tail -n 1 {SETUP_LOG} >&2
-exit $code
+_SET_UP = f"""if [ $# -eq 0 ]; then
+  umask 022; exec 2>&1; began=$(date +%s%3N)
+  echo "$(date -u +%FT%TZ) {SETUP}: begins"
+  bash -l "$0" commands; code=$?; took=$(($(date +%s%3N) - began))
+  took=$(printf '%d.%03d' $((took / 1000)) $((took % 1000)))
+  echo "$(date -u +%FT%TZ) {SETUP}: exit code $code after $took s"
+  exit $code
+fi
+shift; {LOAD}
 """
+"""Precedes the commands, which run in a login shell. The log has them as a step of the boot."""
 
 
 class CommandsFailedError(GpucloudError):
-    """A set-up command ended with another exit code than 0. Its last line is quoted without the variables."""
+    """The set-up commands have failed. The end of their output is quoted without the variables."""
 
 
 def store_environment(context: Context, nodes: Sequence[Target], environment: Mapping[str, str]) -> None:
@@ -46,32 +61,102 @@ def store_environment(context: Context, nodes: Sequence[Target], environment: Ma
             raise GpucloudError(f"the variables could not be written to {node.alias}: {said}")
 
 
-def set_up(context: Context, nodes: Sequence[Target], spec: Spec) -> None:
-    """Copies the files of the spec, and runs its set-up commands if they have variables or data.
-
-    The others belong to the first boot (:mod:`gpucloud.planning.user_data`).
+def copy_files(context: Context, nodes: Sequence[Target], sync: Sequence[str]) -> None:
+    """Copies the files of a spec to each node.
 
     Raises:
-        NotCopiedError: the files could not be copied.
-        CommandsFailedError: a command failed; its output is in the boot log.
+        NotCopiedError: a file could not be copied.
         ConnectionFailedError: a node could not be reached.
     """
-    for item in spec.sync:
+    for item in sync:
         local, _, remote = item.partition(":")
         context.tell("sync", item)
         for node in nodes:
             context.tasks.run(partial(rsync_up, node, local, remote or "."), FILES_TIMEOUT_S)
-    if spec.setup is None or not spec.sets_up_over_ssh:
+
+
+def set_up(context: Context, box: Box, nodes: Sequence[Target], commands: str | None) -> None:
+    """Runs the set-up commands of a box on all nodes at the same time; a lost connection does not end them.
+
+    Raises:
+        CommandsFailedError: they failed on a node; their output is in its boot log.
+        BoxLostError: a machine ended meanwhile.
+        ConnectionFailedError: a node no longer answers.
+    """
+    if commands is None:
         return
     context.tell("setup", "running the setup commands")
-    script, shell = script_of(spec.setup, {}), ["bash", "-c", _SET_UP]
+    script = f"{_SET_UP}{commands}\n".encode()
+    for node in nodes:  # a new login has the groups that the boot has given the user, such as docker
+        context.tasks.run(partial(disconnect, node))
     for node in nodes:
-        call = partial(run, node, shell, stdin=script, timeout_s=FILES_TIMEOUT_S, only_end=True)
-        done = context.tasks.run(call, FILES_TIMEOUT_S)
-        if done.code:
-            written = context.tasks.run(partial(run, node, ["cat", ENVIRONMENT]))
-            values = values_in(written.out.decode(errors="replace"))
-            said = redact(done.err.decode(errors="replace").strip(), values)
+        _patiently(
+            context, box, node, partial(start, node, script, SETUP), partial(_start_again, node, script)
+        )
+    for node in nodes:
+        code = _exit_code(context, box, node)
+        if code:
             raise CommandsFailedError(
-                f"the setup failed on {node.alias} with exit code {done.code}: {said or 'no output'}"
+                f"the setup failed on {node.alias} with exit code {code}:\n{_last_words(context, node)}"
             )
+
+
+def end_setup(context: Context, nodes: Sequence[Target]) -> None:
+    """Ends set-up commands that still run on nodes, which another process has begun.
+
+    Raises:
+        ConnectionFailedError: a node could not be reached.
+    """
+    for node in nodes:
+        if context.tasks.run(partial(_runs, node)):
+            context.tell("setup", f"ending the setup that still runs on {node.alias}")
+            context.tasks.run(partial(stop, node, SETUP))
+
+
+def _start_again(node: Target, script: bytes) -> None:
+    """Starts the commands, unless they run: a connection was lost while they were started."""
+    if not _runs(node):
+        start(node, script, SETUP)
+
+
+def _runs(node: Target) -> bool:
+    return any(job.running for job in jobs(node) if job.id == SETUP)
+
+
+def _exit_code(context: Context, box: Box, node: Target) -> int:
+    """The exit code of the commands on a node, once they have ended."""
+    ended = partial(wait, node, SETUP)
+    try:
+        return _patiently(context, box, node, ended, ended)
+    except JobLostError as error:
+        raise CommandsFailedError(
+            f"the setup on {node.alias} ended without an exit code", hint=error.hint
+        ) from error
+
+
+def _patiently(context: Context, box: Box, node: Target, call: Callable[[], T], again: Callable[[], T]) -> T:
+    """The result of a call on a node; of another one, over a new connection, where that was lost."""
+    gives_up_at = None
+    while True:
+        try:
+            return context.tasks.run(call, WAIT_S)
+        except ConnectionFailedError as error:
+            check_machines(context, box)
+            now, call = context.clock(), again
+            gives_up_at = gives_up_at or now + timedelta(seconds=COME_BACK_S)
+            if now >= gives_up_at:
+                raise
+            context.tell("setup", f"{error.message}; connecting again")
+            context.tasks.pause(TRY_AGAIN_S)
+            with suppress(ConnectionFailedError, CloudError, UsageError):
+                reach(context, box, node)
+                gives_up_at = None
+
+
+def _last_words(context: Context, node: Target) -> str:
+    """The end of the output of the commands, without the values of variables."""
+    words = ["tail", "-q", "-c", str(LOG_BYTES), job_files(SETUP)[0]]
+    said = context.tasks.run(partial(run, node, words)).out.decode(errors="replace")
+    written = context.tasks.run(partial(run, node, ["sh", "-c", f"cat {ENVIRONMENT} 2>/dev/null"]))
+    values = values_in(written.out.decode(errors="replace"))
+    return redact("\n".join(said.strip().splitlines()[-LOG_LINES:]), values)

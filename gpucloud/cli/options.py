@@ -14,6 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from gpucloud.cli.defaults import say_preset
+from gpucloud.errors import UsageError
+from gpucloud.spec.fields import LONGEST_SCRIPT
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.flags import BOX, PANELS
 from gpucloud.spec.model import FIELDS, Spec
@@ -79,6 +81,11 @@ _FILE = _parameter(
     Path | None,
     _option(BOX, "Spec file in YAML. Flags override its fields.", "--file", "-f", metavar="FILE"),
 )
+_SETUP_FILE = _parameter(
+    "setup_file",
+    Path | None,
+    _option(BOX, "File with the commands of --setup, up to 1 MiB.", "--setup-file", metavar="FILE"),
+)
 _PARAMETERS = [
     *(
         parameter
@@ -87,6 +94,7 @@ _PARAMETERS = [
         if field.flag.panel == panel
         for parameter in _parameters_of(name)
     ),
+    _SETUP_FILE,
     _FILE,
 ]
 
@@ -117,8 +125,28 @@ def spec_from(flags: dict[str, Any]) -> Spec:
         UsageError: the file or a flag is invalid.
     """
     file: Path | None = flags.pop("file")
+    script: Path | None = flags.pop("setup_file")
     for name, field in FIELDS.items():
         switched = [value for value in field.flag.switches if flags.pop(_switch(value))]
         if switched:
             flags[name] = [*(flags[name] or ()), *switched]
+    if script is not None:
+        if flags["setup"] is not None:
+            raise UsageError("--setup and --setup-file contradict each other", hint="use one of them")
+        flags["setup"] = _read(script)
     return load_spec(file, flags)
+
+
+def _read(script: Path) -> str:
+    """The text of a file with commands; its beginning, where it is longer than they may be.
+
+    Raises:
+        UsageError: it cannot be read, or is no text.
+    """
+    try:
+        with script.open("rb") as stream:
+            return stream.read(LONGEST_SCRIPT + 1).decode()
+    except OSError as error:
+        raise UsageError(f"--setup-file: {script} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--setup-file: {script} is no text") from error

@@ -214,7 +214,7 @@ def check_user_data(order: Order, limit: int, *, cloud: str) -> None:
     if size > limit:
         raise UsageError(
             f"the boot script has {size} bytes; {cloud} accepts {limit}",
-            hint="move parts of setup into a script and copy it with --sync",
+            hint="shorten --checkpoint: copy a script with --sync, and let it run that",
         )
 
 

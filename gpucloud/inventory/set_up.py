@@ -9,7 +9,7 @@ from gpucloud.boxes.bring_up import bring_up, hand_over, targets
 from gpucloud.boxes.data import bring
 from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.keeping import SETUP_FAILURES, failure_facts, setup_failed
-from gpucloud.boxes.setup import set_up
+from gpucloud.boxes.setup import copy_files, end_setup, set_up
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import Seen
@@ -68,8 +68,10 @@ def _set_up_again(context: Context, box: Box, spec: Spec, keys: Path) -> Box:
     for node in nodes:
         context.tasks.run(partial(boot_again, node, box.boot.steps))
     measured = bring_up(context, box, keys)
+    end_setup(context, nodes)
+    copy_files(context, nodes, () if was_ready else spec.sync)
     bring(context, nodes, located(context, spec))
-    set_up(context, nodes, spec.replaced(sync=()) if was_ready else spec)
+    set_up(context, box, nodes, spec.setup)
     ready = hand_over(context, box, keys, Facts(measured=measured, setup_error=""))
     if spec.run and not was_ready:
         context.tell("job", spec.run.splitlines()[0])

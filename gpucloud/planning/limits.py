@@ -98,7 +98,7 @@ def _check(
             hint=f"--disk {image.disk_gib}",
         )
     order = replace(draft(candidate, spec, owner=owner, now=now), image=recipe)
-    if spec.setup or spec.checkpoint:  # the rest of user-data is short
+    if spec.checkpoint:  # the rest of user-data is short
         keys, end = planned_keys(), order.deadline
         plan = boot_plan(
             cloud, candidate, software, spec, box=PLANNED_ID, name=PLANNED_NAME, keys=keys, end=end, now=now

@@ -94,8 +94,6 @@ def boot_plan(
             mig=cut(candidate, spec.gpu),
             erdma=fabric_of(spec.rdma, spec.nodes, candidate.rdma) == "erdma",
         ),
-        # Setup with variables runs over ssh: they may be secrets, which user-data must not contain.
-        setup=(spec.setup,) if spec.setup and not spec.sets_up_over_ssh else (),
         scratch=candidate.local_ssd_gib > 0,
         idle_s=int(idle.total_seconds()) if idle else None,
         idle_below=spec.idle_below,

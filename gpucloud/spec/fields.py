@@ -64,6 +64,8 @@ _TAG_KEY = re.compile(
 _TAG_VALUE = re.compile(r"[\w .:/=\-+@]{0,256}")
 _MOST_TAGS = 40  # AWS allows 50 per resource (EC2 user guide, "Tag restrictions"); gpucloud sets five
 _LONGEST_TEXT = 8192  # user-data holds 16 KiB on AWS, bootstrap included
+LONGEST_SCRIPT = 1 << 20
+"""Set-up commands go over ssh, and stay in the journal."""
 
 
 def shown(value: object) -> str:
@@ -337,11 +339,18 @@ def image(value: object) -> str:
 
 def text(value: object) -> str:
     """Reads shell text: not empty, no NUL, at most 8 KiB."""
+    return _commands(value, _LONGEST_TEXT)
+
+
+def script(value: object) -> str:
+    """Reads a shell script: not empty, no NUL, at most 1 MiB."""
+    return _commands(value, LONGEST_SCRIPT)
+
+
+def _commands(value: object, most_bytes: int) -> str:
     word = _scalar(value, "shell commands")
-    if not word or "\0" in word or len(word.encode(errors="replace")) > _LONGEST_TEXT:
-        raise ValueError(
-            f"{shown(value)} is not allowed; allowed: shell commands of 1 to {_LONGEST_TEXT} bytes"
-        )
+    if not word or "\0" in word or len(word.encode(errors="replace")) > most_bytes:
+        raise ValueError(f"{shown(value)} is not allowed; allowed: shell commands of 1 to {most_bytes} bytes")
     return word
 
 

@@ -400,10 +400,10 @@ class Spec:
     )
     setup: str | None = field(
         metadata=_declared(
-            read.text,
+            read.script,
             Flag(BOX, "COMMANDS"),
             _STRING,
-            "Shell commands that prepare the box. They run once.",
+            "Shell commands that prepare the box, once, after sync and data. See --setup-file.",
         )
     )
     run: str | None = field(
@@ -659,11 +659,6 @@ class Spec:
     def data_sets(self) -> tuple[read.DataSet, ...]:
         """The data sets."""
         return tuple(map(read.data_set, self.data))
-
-    @property
-    def sets_up_over_ssh(self) -> bool:
-        """Whether its setup needs what comes over ssh (variables, data), and so runs after the first boot."""
-        return bool(self.setup and (self.env or self.data))
 
     def require_gpu(self) -> None:
         """Refuses a spec for any GPU at all.

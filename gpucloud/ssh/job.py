@@ -25,11 +25,15 @@ FOLDER = ".gpucloud/jobs"
 ``script``, ``out``, ``err``, ``pid``, ``exit``."""
 RUN = "run"
 """The id of the job that a launch or a run starts; a node has one of these."""
+SETUP = "setup"
+"""The id of the job that prepares a node for its user."""
 JOB_ID = re.compile(r"[a-z0-9]{1,32}")
 JOBS = "/run/gpucloud/jobs"
 """Where the guard finds the process ids of jobs, to know that the box is not idle."""
 CHUNK = 65536
 CALL_TIMEOUT_S = 60.0
+WAIT_S = 24 * 3600.0
+"""How long to wait for the end of a job at a time: it has no limit of its own."""
 MOST_BYTES = 1024
 """The most bytes to read of a job's exit code."""
 
@@ -54,6 +58,7 @@ cd {FOLDER}/"$1"
 for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e exit ] || {{ cat exit; exit; }}; sleep 0.1; done
 kill -0 "$(cat pid)" 2>/dev/null && echo running
 """
+_WAIT = f'cd {FOLDER}/"$1" && exec tail -q -s 0.1 -f --pid="$(cat pid)" /dev/null'
 _STOP = f"""
 cd {FOLDER}/"$1"; kill -TERM -- "-$(cat pid)"
 for i in $(seq 100); do [ ! -e exit ] || exit 0; sleep 0.1; done
@@ -116,6 +121,36 @@ def stop(target: Target, job: str = RUN) -> None:
     run(target, ["bash", "-c", _STOP, "bash", job], timeout_s=CALL_TIMEOUT_S)
 
 
+def wait(target: Target, job: str) -> int:
+    """Waits until a job has ended; returns its exit code. May be called again after a failure.
+
+    Raises:
+        ConnectionFailedError: the connection was lost.
+        JobLostError: it ended without an exit code.
+    """
+    run(target, ["bash", "-c", _WAIT, "bash", job], timeout_s=WAIT_S)
+    return _exit_code(target, job)
+
+
+def _exit_code(target: Target, job: str) -> int:
+    """The exit code of a job that has ended.
+
+    Raises:
+        ConnectionFailedError: it still runs, or the box could not be reached.
+        JobLostError: it has none.
+    """
+    ended = run(target, ["bash", "-c", _ENDED, "bash", job], timeout_s=CALL_TIMEOUT_S, most_bytes=MOST_BYTES)
+    said = ended.out.decode(errors="replace").strip()
+    if said == "running":
+        raise ConnectionFailedError(f"lost the output of the job on {target.alias}", failure=Failure.BROKEN)
+    if not re.fullmatch("[0-9]{1,3}", said):
+        raise JobLostError(
+            f"the job on {target.alias} ended without an exit code",
+            hint="the box was restarted, or it ran out of memory",
+        )
+    return int(said)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
     """A job on a node.
@@ -173,21 +208,9 @@ class Follower:
         """
         connect(self.target)
         self._bring(_FOLLOW)
-        ended = run(
-            self.target, ["bash", "-c", _ENDED, "bash", RUN], timeout_s=CALL_TIMEOUT_S, most_bytes=MOST_BYTES
-        )
-        said = ended.out.decode(errors="replace").strip()
-        if said == "running":
-            raise ConnectionFailedError(
-                f"lost the output of the job on {self.target.alias}", failure=Failure.BROKEN
-            )
-        if not re.fullmatch("[0-9]{1,3}", said):
-            raise JobLostError(
-                f"the job on {self.target.alias} ended without an exit code",
-                hint="the box was restarted, or it ran out of memory",
-            )
+        code = _exit_code(self.target, RUN)
         self._bring(_REST)
-        return int(said)
+        return code
 
     def close(self) -> None:
         """Stops copying output; the job continues."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gpucloud.redaction import redact
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, run
 from gpucloud.ssh.environment import ENVIRONMENT, values_in
-from gpucloud.ssh.job import FOLDER, RUN
+from gpucloud.ssh.job import FOLDER, RUN, SETUP
 from gpucloud_templates import BOOT_LOG, GUARD_LOG
 
 
@@ -17,10 +17,8 @@ def job_files(job: str) -> tuple[str, str]:
     return f"{FOLDER}/{job}/out", f"{FOLDER}/{job}/err"
 
 
-SETUP_LOG = ".gpucloud/setup.log"
-"""The output of set-up commands that have variables; it belongs to the boot log."""
 LOGS = {
-    "boot": ("/var/log/cloud-init-output.log", BOOT_LOG, SETUP_LOG),
+    "boot": ("/var/log/cloud-init-output.log", BOOT_LOG, *job_files(SETUP)),
     "guard": (GUARD_LOG,),
     "job": job_files(RUN),
 }

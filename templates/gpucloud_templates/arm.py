@@ -27,7 +27,7 @@ if is_copy:
     units = [f"gpucloud-{name}" for name in ("boot.service", "end.timer", "guard.service", "mig.service")]
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(["systemctl", "stop", *units], check=False, timeout=60)
-    state = ("end", "failed", "peers.json", "ready", "rebooted", "setup", "step", "uptime")
+    state = ("end", "failed", "peers.json", "ready", "rebooted", "step", "uptime")
     new = "/etc/ssh/gpucloud_new_host_key"
     for path in (
         library,

@@ -66,8 +66,8 @@ class BootPlan:
     image has none of that name. ``public_key`` may log in, and so may
     ``extra_keys``; ``host_private_key`` and ``host_public_key`` are the one-time ssh host key (OpenSSH
     formats, ed25519). ``deadline`` is when the box powers itself off, ``None`` for never; ``ttl_s`` is how
-    long that is from now, for a box whose clock is wrong. ``setup`` are shell commands, run as the user, in
-    order, after ``software`` has been installed. ``scratch`` makes ``/scratch`` of the machine's local disks.
+    long that is from now, for a box whose clock is wrong. ``software`` is installed. ``scratch`` makes
+    ``/scratch`` of the machine's local disks.
 
     The rest is for the guard: ``idle_s`` is how long the box may be idle; ``idle_below`` is the GPU use, in
     percent, under which jobs are idle too; ``checkpoint`` is a shell command, run as the user before the box
@@ -84,7 +84,6 @@ class BootPlan:
     host_public_key: str
     deadline: datetime | None
     ttl_s: int
-    setup: tuple[str, ...] = ()
     extra_keys: tuple[str, ...] = ()
     software: Software = NOTHING
     scratch: bool = False
@@ -98,7 +97,7 @@ class BootPlan:
 
 
 class TooLargeError(ValueError):
-    """The rendered text is longer than a cloud accepts, usually because of the setup."""
+    """The rendered text is longer than a cloud accepts, usually because of the checkpoint command."""
 
 
 def render(plan: BootPlan) -> str:
@@ -141,7 +140,7 @@ def render(plan: BootPlan) -> str:
     if size > MAX_BYTES:
         raise TooLargeError(
             f"the boot configuration has {size:,} bytes, {MAX_BYTES:,} are allowed:"
-            " shorten `setup`, or sync a script and run it"
+            " shorten `checkpoint`: sync a script, and let it run that"
         )
     return text
 
@@ -167,7 +166,7 @@ def _check(plan: BootPlan) -> None:
 
 
 def _files(plan: BootPlan) -> list[dict[str, str]]:
-    """The programs of the first boot, and each of the user's commands as a file of its own, in base64."""
+    """The programs of the first boot, and the user's checkpoint command in base64."""
     steps = [step.partition(":")[0] for step in plan.software.steps]
     programs = {f"{LIBRARY}/{name}": name for name in ("boot", "apt", "repository", *steps)}
     if plan.scratch:
@@ -182,11 +181,9 @@ def _files(plan: BootPlan) -> list[dict[str, str]]:
     if plan.self_delete is not None:
         documents.append({"path": SELF_DELETE, "content": _text("self_delete.py")})
         documents.append({"path": f"{SELF_DELETE}.json", "content": json.dumps(asdict(plan.self_delete))})
-    own = {f"{STATE}/setup/{number:03}": command for number, command in enumerate(plan.setup)}
     if plan.checkpoint is not None:
-        own[CHECKPOINT] = plan.checkpoint
-    for path, text in own.items():
-        documents.append({"path": path, "encoding": "b64", "content": b64encode(text.encode()).decode()})
+        text = b64encode(plan.checkpoint.encode()).decode()
+        documents.append({"path": CHECKPOINT, "encoding": "b64", "content": text})
     return documents
 
 

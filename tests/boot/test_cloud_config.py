@@ -24,7 +24,7 @@ def plans(keys: BoxKeys) -> list[BootPlan]:
         host_private_key=keys.host_private_key,
         host_public_key=keys.host_public_key,
     )
-    full = replace(plan, software=FULL, setup=("echo 'a: b' | tee \"$HOME/x\"", "\u202e\0${{ x }}"))
+    full = replace(plan, software=FULL, checkpoint="echo 'a: b' | tee \"$HOME/x\" \u202e\0${{ x }}")
     return [plan, replace(plan, deadline=None), full]
 
 

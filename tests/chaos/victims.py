@@ -120,6 +120,7 @@ def main() -> None:
     for module, name, instead in (
         (gpucloud.boxes.provision, "bring_up", set_up_at_once),
         (gpucloud.boxes.provision, "mount_all", told),
+        (gpucloud.boxes.provision, "set_up", told),
         (gpucloud.boxes.mounting, "write_out", told),
         (gpucloud.ssh.data, "install", told),
         (gpucloud.ssh.data, "prepare", folder),
@@ -136,6 +137,8 @@ def main() -> None:
         (gpucloud.inventory.set_up, "bring_up", measured),
         (gpucloud.inventory.set_up, "reach", told),
         (gpucloud.inventory.set_up, "boot_again", told),
+        (gpucloud.inventory.set_up, "end_setup", told),
+        (gpucloud.inventory.set_up, "set_up", told),
         (gpucloud.api.ending, "keep_logs", told),
         (gpucloud.runs.run, "keep_logs", told),
         (gpucloud.boxes.extend, "move_end", told),
@@ -206,7 +209,7 @@ def set_up_at_once(context: Context, box: Box, keys: Path) -> Measured:
 
 def guarded(target: Target) -> BootState:
     """In place of asking a box whose set-up failed."""
-    return BootState(ready=False, seconds={}, guarded=True, step="setup-000", exit_code=1)
+    return BootState(ready=False, seconds={}, guarded=True, step="driver", exit_code=1)
 
 
 def sick(_: Target) -> str:

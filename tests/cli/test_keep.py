@@ -111,7 +111,7 @@ def test_a_launch_that_dies_before_it_keeps_its_box_leaves_nothing(cli: Shell) -
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if "setup-000" in line:
+        if "running the setup" in line:
             break
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE_S)
@@ -128,7 +128,7 @@ def test_a_repeated_setup_that_dies_leaves_a_box_that_can_be_set_up_again(cli: S
     process = cli.start("setup", "x")
     assert process.stderr is not None
     for line in process.stderr:
-        if "setup-000" in line:
+        if "running the setup" in line:
             break
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE_S)
@@ -157,7 +157,7 @@ def test_a_kept_box_ends_at_its_deadline(own_clouds: Shell) -> None:
 
 def test_a_box_whose_guard_does_not_run_is_not_kept(cli: Shell) -> None:
     """It would not end by itself."""
-    stop = "sudo systemctl stop gpucloud-guard.service; rm -f /run/gpucloud/guard.json; exit 3"
+    stop = "sudo systemctl stop gpucloud-guard.service; cd /run; mv gpucloud gone; touch gpucloud; exit 3"
     failed = cli("launch", "--gpu", "T4", "--name", "x", "--yes", "--keep-on-failure", "--setup", stop)
     assert failed.code == 1
     assert "not kept" in failed.err

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.forked import Forked
-from tests.processes import command_lines
+from tests.processes import command_lines, ssh_of
 from tests.shell import TIMEOUT_S, Shell
 from tests.waiting import PATIENCE_S, until
 
@@ -299,7 +297,7 @@ def test_a_spot_box_that_is_taken_back_while_it_boots_is_told_apart_too(cli: She
     process = cli.start(*RUN, "--spot", "--setup", "sleep 600", "--json", "--", "true")
     assert process.stderr is not None
     for line in process.stderr:
-        if "setup-000" in line:
+        if "running the setup" in line:
             break
     cli.sandbox.interrupt(cli.billed()[0]["id"], notice_s=0)
     result = cli.finish(process)
@@ -337,12 +335,6 @@ def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> Non
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.wait() == 0, err
     assert "".join(lines) + out == "".join(f"{n}\n" for n in range(1, 41))
-
-
-def ssh_of(runtime: Path) -> list[int]:
-    """The ssh processes of this shell, shared connections too."""
-    pattern = re.compile(rf"ssh .*{re.escape(str(runtime))}".encode())
-    return [pid for pid, line in command_lines().items() if pattern.search(line.replace(b"\0", b" "))]
 
 
 def test_launch_starts_the_command_of_a_spec_and_leaves_it_running(cli: Shell) -> None:

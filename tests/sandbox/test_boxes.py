@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.sandbox.boxes import NOTICE
-from gpucloud.ssh.boot import boot_state, gpu_list, is_model, rotate_host_key, wait_until_ready
+from gpucloud.ssh.boot import boot_state, gpu_list, is_model, rotate_host_key
 from gpucloud.ssh.client import (
     ConnectionFailedError,
     Failure,
@@ -107,34 +107,16 @@ def test_every_model_of_the_market_is_recognised_by_the_name_that_its_box_shows(
 
 
 def test_an_image_without_driver_has_nvidia_smi_once_the_bootstrap_installed_it(rental: Rental) -> None:
-    plan = {"software": Software(driver="580"), "setup": ("nvidia-smi -L >seen",)}
-    spec = rental.spec(plan=plan, driver="")
+    spec = rental.spec(plan={"software": Software(driver="580")}, driver="")
     target = rental.boot(spec)
-    assert run(target, ["cat", "seen"]).out.startswith(b"GPU 0: Tesla T4")
-    assert set(boot_state(target).seconds) == {"driver", "setup-000"}
+    assert run(target, ["nvidia-smi", "-L"]).out.startswith(b"GPU 0: Tesla T4")
+    assert set(boot_state(target).seconds) == {"driver"}
 
 
 def test_an_image_without_driver_has_no_nvidia_smi_by_itself(rental: Rental) -> None:
     target = rental.boot(rental.spec(driver=""))
     assert gpu_list(target) == []
     assert run(target, ["nvidia-smi"]).code == 127
-
-
-def test_setup_runs_as_the_user_in_order_and_its_failure_is_told_with_the_step(rental: Rental) -> None:
-    setup = (
-        "echo one >>$HOME/said; [ $USER = gpucloud ]",
-        "echo 'two $x' >>~/said",
-        "exit 3",
-        "echo no >>~/said",
-    )
-    spec = rental.spec(plan={"setup": setup})
-    rental.boxes.boot(spec)
-    target = rental.target()
-    with pytest.raises(ConnectionFailedError, match="'setup-002' failed with exit code 3"):
-        wait_until_ready(target, timeout_s=PATIENCE_S)
-    assert run(target, ["cat", "said"]).out == b"one\ntwo $x\n"
-    log = run(target, ["cat", "/var/log/gpucloud/boot.log"]).out.decode()
-    assert "setup-002: exit code 3" in log
 
 
 def test_the_host_key_of_the_user_data_is_worth_nothing_after_the_first_connection(rental: Rental) -> None:
@@ -366,17 +348,17 @@ def test_an_ended_box_leaves_no_process_and_no_disk_but_its_console(rental: Rent
 
 
 def test_a_restarted_sandbox_gives_every_box_back_as_it_was(rental: Rental) -> None:
-    spec = rental.spec(plan={"setup": ("date +%N >>~/once",)})
+    spec, log = rental.spec(), "/var/log/gpucloud/boot.log"
     target = rental.boot(spec)
     run(target, ["sh", "-c", "echo kept >file"])
-    once = run(target, ["cat", "once"]).out
+    once = run(target, ["cat", log]).out
     disconnect(target)
     rental.boxes.close()
     rental.boxes = rental.open()
     rental.boxes.boot(spec)
     again = rental.target()
     assert run(again, ["cat", "file"]).out == b"kept\n"
-    assert run(again, ["cat", "once"]).out == once
+    assert run(again, ["cat", log]).out == once
     rental.clock.ahead = timedelta(hours=2)
     until(lambda: rental.powered_off == ["i-1"])
 
@@ -395,8 +377,8 @@ def test_nothing_of_the_callers_environment_is_in_a_box(
     rental: Rental, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
-    target = rental.boot(rental.spec(plan={"setup": ("env >~/seen",)}))
-    assert b"canary" not in run(target, ["env"]).out + run(target, ["cat", "seen"]).out
+    target = rental.boot(rental.spec())
+    assert b"canary" not in run(target, ["env"]).out
 
 
 def metadata(rental: Rental, path: str, *, token: bool = True) -> tuple[int, str]:
@@ -478,9 +460,9 @@ def test_an_id_that_is_no_folder_name_is_refused(rental: Rental) -> None:
     assert rental.boxes.console("../up") == ""
 
 
-def test_a_disk_of_another_box_brings_nothing_of_its_guard_its_keys_and_its_setup(rental: Rental) -> None:
+def test_a_disk_of_another_box_brings_nothing_of_its_guard_and_its_keys(rental: Rental) -> None:
     """Neither its deadline, which has passed, nor what would run or log in a second time."""
-    old = {"setup": ("echo ran >> ~/setups",), "checkpoint": "true", "ttl_s": 3600}
+    old = {"checkpoint": "true", "ttl_s": 3600}
     first = rental.boot(rental.spec("i-1", plan={**old, "box": "b-1"}))
     planted = "mkdir -p ~/.ssh ~/.gpucloud; echo old | tee ~/.ssh/authorized_keys ~/.ssh/id ~/.gpucloud/env"
     assert run(first, ["sh", "-c", planted]).code == 0
@@ -491,9 +473,9 @@ def test_a_disk_of_another_box_brings_nothing_of_its_guard_its_keys_and_its_setu
     second = rental.boot(rental.spec("i-2", plan=new, root_volume="snap-1"))
     status = until(lambda: guard_status(second))
     assert 3600 < status["left_s"] <= 7200
-    look = "cat ~/setups; find ~/.ssh ~/.gpucloud /etc/gpucloud -type f"
+    look = "find ~/.ssh ~/.gpucloud /etc/gpucloud -type f"
     left = run(second, ["sh", "-c", look]).out.decode().splitlines()
-    assert [line.rpartition("/")[2] for line in left] == ["ran", "id", "guard.json"]
+    assert [line.rpartition("/")[2] for line in left] == ["id", "guard.json"]
     assert not rental.powered_off
     old_key, new_key = (pinned(each.keys, each.alias) for each in (first, second))
     assert old_key != new_key

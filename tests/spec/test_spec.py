@@ -260,7 +260,7 @@ def test_an_unknown_field_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("ttl", "9999d", "at most 3650d"),
         ("ttl", "30m1h", "units d h m s"),
         ("idle", "soon", "units d h m s"),
-        ("setup", "x" * 9000, "8192"),
+        ("setup", "x" * (1 << 20) + "x", "1048576"),
         ("run", "a\0b", "shell commands"),
         ("env", ["1X=y"], "the first not a digit"),
         ("tags", ["gpucloud:box=x"], "is reserved"),

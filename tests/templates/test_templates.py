@@ -41,31 +41,6 @@ FULL = Software(driver="580", containers=True, wheels="pytorch-2.10", system="ub
 """What a plain image needs for a framework."""
 
 
-def setup_of(text: str) -> tuple[str, ...]:
-    """The set-up commands as cloud-init would write them into files, in the order in which they run."""
-    files = {each["path"]: each for each in yaml.safe_load(text)["write_files"]}
-    names = sorted(name for name in files if "/setup/" in name)
-    return tuple(base64.b64decode(files[name]["content"]).decode() for name in names)
-
-
-@given(st.lists(st.text(max_size=200), max_size=12).map(tuple))
-@example(("${{ secrets.X }}", "{{ ds.meta_data }}", "## template: jinja\n#!/bin/sh", "a\0b", "\u202egnp.exe"))
-@example(("'; poweroff; '", '"$(poweroff)`poweroff`"', "!!python/object:os.system", "&a *a", "---\n...\n- x"))
-@example(("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n#!/bin/sh\n--B--",))
-def test_what_is_rendered_reads_back_the_same_whatever_a_user_wrote(setup: tuple[str, ...]) -> None:
-    assert setup_of(render(replace(PLAN, setup=setup))) == setup
-
-
-@given(st.text(alphabet="MIMEimeVversonRSION-: 10.#\n{}$", max_size=300))
-@example("MIME-Version: 1.0")
-def test_no_setup_command_can_turn_the_document_into_another_kind(command: str) -> None:
-    """cloud-init takes `mime-version:` anywhere for MIME, and a first line for a template."""
-    text = render(replace(PLAN, setup=(command,)))
-    assert "mime-version:" not in text.lower()
-    assert text.splitlines()[0] == "#cloud-config"
-    assert set(yaml.safe_load(text)) == set(yaml.safe_load(render(PLAN)))
-
-
 def guard_of(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The guard's settings and modules, as the first command of the first boot stage gets them."""
     command = yaml.safe_load(text)["bootcmd"][0]
@@ -139,12 +114,18 @@ def test_without_a_deadline_the_guard_watches_but_never_ends_the_box_at_a_time()
 @given(st.text(max_size=200))
 @example("MIME-Version: 1.0")
 @example("\u202e'; poweroff #\0")
-def test_the_checkpoint_command_is_data_like_the_set_up(command: str) -> None:
+@example("${{ secrets.X }} {{ ds.meta_data }}\n## template: jinja\n#!/bin/sh")
+@example("'; poweroff; '\"$(poweroff)`poweroff`\n!!python/object:os.system &a *a\n---\n...\n- x")
+@example("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n#!/bin/sh\n--B--")
+def test_the_checkpoint_command_is_data_and_cannot_turn_the_document_into_another_kind(command: str) -> None:
+    """cloud-init takes `mime-version:` anywhere for MIME, and a first line for a template."""
     text = render(replace(PLAN, checkpoint=command))
     (file,) = [each for each in yaml.safe_load(text)["write_files"] if each["path"] == CHECKPOINT]
     assert base64.b64decode(file["content"]).decode() == command
     assert guard_of(text)[0]["checkpoint"] is True
     assert "mime-version:" not in text.lower()
+    assert text.splitlines()[0] == "#cloud-config"
+    assert set(yaml.safe_load(text)) == set(yaml.safe_load(render(PLAN)))
 
 
 NASTY = st.one_of(
@@ -182,7 +163,6 @@ def all_texts(text: str) -> dict[str, Any]:
         "extra_keys": tuple(document["users"][0]["ssh_authorized_keys"][1:]),
         "host_private_key": document["ssh_keys"]["ed25519_private"],
         "host_public_key": document["ssh_keys"]["ed25519_public"],
-        "setup": setup_of(text),
         "checkpoint": base64.b64decode(hook["content"]).decode() if hook else None,
         "metadata": Metadata(**metadata) if metadata else None,
     }
@@ -194,7 +174,6 @@ def all_texts(text: str) -> dict[str, Any]:
         optional={
             **dict.fromkeys(STRICT, NASTY),
             "extra_keys": st.lists(NASTY, max_size=2).map(tuple),
-            "setup": st.lists(NASTY, max_size=3).map(tuple),
             "checkpoint": st.none() | NASTY,
             "metadata": st.none() | st.builds(Metadata, **dict.fromkeys(METADATA, NASTY)),
         },
@@ -209,7 +188,7 @@ def test_every_text_reads_back_the_same_or_is_refused(values: dict[str, Any]) ->
         return
     read = all_texts(text)
     assert read == {name: getattr(plan, name) for name in read}
-    plain = yaml.safe_load(render(replace(PLAN, setup=plan.setup, checkpoint=plan.checkpoint)))
+    plain = yaml.safe_load(render(replace(PLAN, checkpoint=plan.checkpoint)))
     document = yaml.safe_load(text)
     assert set(document) == set(plain)
     assert document["runcmd"] == [["/usr/local/lib/gpucloud/boot", plan.user]]
@@ -223,9 +202,8 @@ def test_64_kib_of_noise_are_refused_and_of_nothing_are_not() -> None:
     """What a cloud takes is measured as it travels: packed."""
     chance = random.Random(0)  # noqa: S311  (the same noise every time)
     noise = "".join(chr(chance.randrange(33, 123)) for _ in range(65536))
-    for plan in (replace(PLAN, setup=(noise,)), replace(PLAN, checkpoint=noise)):
-        with pytest.raises(TooLargeError):
-            render(plan)
+    with pytest.raises(TooLargeError):
+        render(replace(PLAN, checkpoint=noise))
     zeros = "0" * 65536
     assert all_texts(render(replace(PLAN, checkpoint=zeros)))["checkpoint"] == zeros
 
@@ -261,8 +239,8 @@ def test_malformed_names_keys_and_times_are_refused(bad: dict[str, object]) -> N
 
 def test_what_no_cloud_takes_is_refused_with_the_size_and_a_way_out() -> None:
     noise = "".join(sha256(str(n).encode()).hexdigest() for n in range(1024))
-    with pytest.raises(TooLargeError, match=f"{MAX_BYTES:,} are allowed: shorten `setup`"):
-        render(replace(PLAN, setup=(noise,)))
+    with pytest.raises(TooLargeError, match=f"{MAX_BYTES:,} are allowed: shorten `checkpoint`"):
+        render(replace(PLAN, checkpoint=noise))
 
 
 @pytest.mark.parametrize(
@@ -288,7 +266,6 @@ def test_the_fullest_boot_leaves_room_to_the_user(software: Software, kib: int, 
         public_key=keys.public_key,
         host_private_key=keys.host_private_key,
         host_public_key=keys.host_public_key,
-        setup=("pip install -r requirements.txt",),
         checkpoint="kill -USR1 $(cat /workspace/pid)",
         idle_s=1800,
         gpus=8,

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The steps of a box's first boot, in the order in which they are named, and then the user's set-up commands.
+# The steps of a box's first boot, in the order in which they are named.
 # Says in /var/lib/gpucloud/ready, as JSON, how many seconds each took, or in .../failed what went wrong.
 # Arguments: the user, and the steps; a step may have an argument of its own behind a colon.
 set -u
@@ -40,11 +40,6 @@ for each in "$@"; do
   argument=${each#*:}
   [ "$argument" != "$each" ] || argument=
   step "${each%%:*}" timeout -k 10 1500 "/usr/local/lib/gpucloud/${each%%:*}" ${argument:+"$argument"}
-done
-for file in "$state"/setup/*; do
-  [ -e "$file" ] || continue
-  chmod 644 "$file"
-  step "setup-${file##*/}" runuser -l "$GPUCLOUD_USER" -c "exec bash '$file'"
 done
 publish ready "{\"seconds\": {$timings}}"
 echo "$(date -u +%FT%TZ) ready"

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
@@ -42,6 +43,7 @@ from gpucloud.clouds.provider import (
     MakesImages,
     MeasuresStore,
     MetadataSource,
+    ObjectAccess,
     ObjectStore,
     PriceList,
     PriceSource,
@@ -52,6 +54,7 @@ from gpucloud.clouds.provider import (
     Remarks,
     StorageGrant,
     StorageLease,
+    StoredObject,
     StorePlace,
     StoreSize,
     TariffSource,
@@ -547,6 +550,70 @@ class Cloud:
         """
         store = self._store()
         return self._call(f"lend rights on {grant.place.container}", lambda: store.lend(grant))
+
+    def objects(self, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
+        """The objects below a folder, in the order of their paths; about ``most`` where there are more."""
+        store = self._objects()
+        return self._call(f"list {place.container}/{path}", lambda: store.objects(place, path, most))
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
+        """Writes an object to a file, in place of what it has.
+
+        Raises:
+            CloudError: the cloud refused; of the class ``not_found`` if there is none.
+            LongerError: it has more than ``most`` bytes.
+            OSError: the file cannot be written.
+        """
+        store = self._objects()
+
+        def once() -> None:
+            target.seek(0)
+            target.truncate()
+            store.get_object(place, path, target, most)
+
+        self._call(f"read {place.container}/{path}", once)
+
+    def read_object(self, place: StorePlace, path: str, most: int) -> bytes | None:
+        """What a small object has; ``None`` if there is none.
+
+        Raises:
+            LongerError: it has more than ``most`` bytes.
+        """
+        text = BytesIO()
+        try:
+            self.get_object(place, path, text, most)
+        except CloudError as error:
+            if error.error_class is ErrorClass.NOT_FOUND:
+                return None
+            raise
+        return text.getvalue()
+
+    def put_object(
+        self, place: StorePlace, path: str, source: BinaryIO, *, kms_key: str | None = None
+    ) -> None:
+        """Creates or replaces an object, of at most 5 GB, with what a file has from its beginning on."""
+        store = self._objects()
+
+        def once() -> None:
+            source.seek(0)
+            store.put_object(place, path, source, kms_key)
+
+        self._call(f"write {place.container}/{path}", once)
+
+    def delete_object(self, place: StorePlace, path: str) -> None:
+        """Deletes an object; one that is not there is deleted."""
+        store = self._objects()
+        self._call(f"delete {place.container}/{path}", lambda: store.delete_object(place, path))
+
+    def _objects(self) -> ObjectAccess:
+        if not isinstance(self.provider, ObjectAccess):
+            raise CloudError(
+                f"{self.name}: its objects are not read here",
+                error_class=ErrorClass.UNSUPPORTED,
+                cloud=self.name,
+                sent=False,
+            )
+        return self.provider
 
     def _store(self) -> ObjectStore:
         """The object store; who asks has found the cloud by :attr:`store_scheme`."""

@@ -13,6 +13,8 @@
 :func:`read_images`       reads a provider's ``images.toml``
 :func:`image_row`         finds the image of a recipe
 :func:`reading`           makes what reading a malformed answer raises an error of the provider
+:func:`witnessed`         reports a changing call and its outcome
+:func:`bounded`           writes an object of a store to a file, up to a size
 ========================  =====================================================================
 """
 
@@ -25,10 +27,10 @@ from contextvars import copy_context
 from dataclasses import dataclass, fields
 from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, BinaryIO, Generic, TypeVar, cast
 
-from gpucloud.clouds.provider import Verdict
-from gpucloud.errors import ErrorClass, UsageError
+from gpucloud.clouds.provider import ApiCall, Verdict, Witness
+from gpucloud.errors import ErrorClass, GpucloudError, UsageError
 from gpucloud.resources import Order, Ref
 
 T = TypeVar("T")
@@ -327,3 +329,43 @@ def image_row(rows: Iterable[Row], recipe: str, arch: str, machine: str, *, clou
 
 def _any(patterns: Iterable[str], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+# --- objects of a store
+
+
+@contextmanager
+def witnessed(
+    witness: Witness | None, call: ApiCall, classify: Callable[[Exception], Verdict | None]
+) -> Generator[None]:
+    """Reports a changing call, and its outcome, for clients whose requests nobody else reports."""
+    if witness is None:
+        yield
+        return
+    answered = witness(call)
+    try:
+        yield
+    except Exception as error:
+        verdict = classify(error)
+        answered(verdict.code if verdict else type(error).__name__, verdict.request_id if verdict else None)
+        raise
+    answered("ok", None)
+
+
+class LongerError(GpucloudError):
+    """An object of a store has more bytes than are to be read."""
+
+
+def bounded(pieces: Iterable[bytes], target: BinaryIO, most: int) -> int:
+    """Writes the content of an object to a file, and returns its size in bytes.
+
+    Raises:
+        LongerError: it has more than ``most`` bytes; reading has stopped there.
+    """
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > most:
+            raise LongerError(f"an object of the store has more than {most:,} bytes")
+        target.write(piece)
+    return size

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import (
@@ -786,6 +786,41 @@ class MeasuresStore(Protocol):
 
     def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
         """Counts the objects below a folder, about ``most`` of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object of a container: its path from the container on, and its size."""
+
+    path: str
+    size_bytes: int
+
+
+@runtime_checkable
+class ObjectAccess(Protocol):
+    """Object stores whose objects the caller reads, writes and deletes, with the caller's own rights."""
+
+    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
+        """The objects below a folder, in the order of their paths; about ``most`` where there are more.
+
+        Those that stand for folders are left out.
+        """
+        ...
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
+        """Writes an object to an empty file.
+
+        Raises :class:`gpucloud.clouds.kit.LongerError` if it has more than ``most`` bytes.
+        """
+        ...
+
+    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
+        """Creates or replaces an object of at most 5 GB; a key of the cloud may encrypt it."""
+        ...
+
+    def delete_object(self, place: StorePlace, path: str, /) -> None:
+        """Deletes an object; one that is not there is deleted."""
         ...
 
 

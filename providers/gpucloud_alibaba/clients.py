@@ -249,7 +249,9 @@ class Clients:
             if key not in self._clients:
                 from gpucloud_alibaba.oss import Oss
 
-                self._clients[key] = Oss(self.profile, self.credential(), region, self.own_url())
+                self._clients[key] = Oss(
+                    self.profile, self.credential(), region, self.own_url(), self.witness
+                )
             found: Oss = self._clients[key]
             return found
 

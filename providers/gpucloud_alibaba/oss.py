@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from gpucloud import __version__
+from gpucloud.clouds.kit import witnessed
 from gpucloud.clouds.profile import Profile
-from gpucloud_alibaba.actions import refuse_unlisted
-from gpucloud_alibaba.errors import MalformedAnswerError, reading
+from gpucloud.clouds.provider import ApiCall, Verdict, Witness
+from gpucloud_alibaba.actions import ACTIONS, Repeat, refuse_unlisted
+from gpucloud_alibaba.errors import MalformedAnswerError, classify, reading
 
 sdk: Any = import_module("alibabacloud_oss_v2")
 transport: Any = import_module("alibabacloud_oss_v2.transport")
@@ -28,9 +32,18 @@ class Oss:
         credential: the client of the SDK's credentials, which renews them.
         region: where the buckets are.
         endpoint: the URL of a service to use instead of Alibaba Cloud's own.
+        witness: called for every changing call.
     """
 
-    def __init__(self, profile: Profile, credential: Any, region: str, endpoint: str | None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        credential: Any,
+        region: str,
+        endpoint: str | None,
+        witness: Witness | None = None,
+    ) -> None:
+        self._region, self._witness = region, witness
         self.url = endpoint or f"https://oss-{region}.aliyuncs.com"
         self._credential = credential
         session = requests.Session()
@@ -68,7 +81,7 @@ class Oss:
         request = getattr(sdk, f"{action}Request")(**members)
         method = getattr(self._client, re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower())
         try:
-            with reading(action):
+            with self._witnessed(action, members), reading(action):
                 return method(request)
         except ParseError as error:
             raise MalformedAnswerError(f"the answer to {action} is no XML: {error}") from error
@@ -77,6 +90,18 @@ class Oss:
             inner.gpucloud_operation = action  # type: ignore[attr-defined]
             raise inner from error
 
+    def _witnessed(self, action: str, members: Mapping[str, Any]) -> AbstractContextManager[None]:
+        target = f"{members.get('bucket', '')}/{members.get('key', '')}"
+        call = ApiCall(cloud="alibaba", region=self._region, action=f"oss:{action}", target=target)
+        changes = ACTIONS["oss", action] is not Repeat.SAFE
+        return witnessed(self._witness if changes else None, call, _told)
+
     def _keys(self) -> Any:
         found = self._credential.get_credential()
         return sdk.credentials.Credentials(found.access_key_id, found.access_key_secret, found.security_token)
+
+
+def _told(error: Exception) -> Verdict | None:
+    """What an exception says; the SDK's own error of an operation says less than what that has inside."""
+    told: Any = error
+    return classify(told.unwrap() if isinstance(error, sdk.exceptions.OperationError) else error)

@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, BinaryIO
 
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
+from gpucloud.clouds.kit import bounded
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, named, reading
@@ -22,6 +23,7 @@ LEASE_S = 3600
 """The longest session that every role allows: the least that ``MaxSessionDuration`` may be."""
 LONGEST_POLICY = 2048
 """Characters of a session policy. UNVERIFIED; the reference of 2020 says 1024."""
+CHUNK = 1 << 20
 PAGES = 1000
 """Of 1000 names each; more is a broken or hostile endpoint."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -86,6 +88,49 @@ def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreS
         if not token or files >= most:
             return StoreSize(files=files, size_bytes=size, whole=not token)
     raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+
+def objects(clients: Clients, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
+    """The objects below a folder; those that stand for folders are left out."""
+    found: list[StoredObject] = []
+    token: str | None = None
+    for _ in range(PAGES):
+        page = _page(clients, place, path, token=token, deep=True)
+        found += [
+            StoredObject(path=str(each.key), size_bytes=int(each.size))
+            for each in page.contents or ()
+            if not str(each.key).endswith("/")
+        ]
+        token = page.next_continuation_token
+        if not token or len(found) >= most:
+            return found
+    raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+
+def get(clients: Clients, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
+    """Writes an object to a file.
+
+    Raises:
+        LongerError: it has more bytes than that.
+    """
+    answer = clients.oss(place.region).ask("GetObject", bucket=place.container, key=path)
+    with answer.body as body:
+        size = bounded(body.iter_bytes(block_size=CHUNK), target, most)
+    if size != answer.content_length:
+        raise MalformedAnswerError(f"OSS gave {size} bytes of {answer.content_length} of {path}")
+
+
+def put(clients: Clients, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None) -> None:
+    """Creates or replaces an object."""
+    key = (
+        {} if kms_key is None else {"server_side_encryption": "KMS", "server_side_encryption_key_id": kms_key}
+    )
+    clients.oss(place.region).ask("PutObject", bucket=place.container, key=path, body=source, **key)
+
+
+def delete(clients: Clients, place: StorePlace, path: str) -> None:
+    """Deletes an object; OSS says nothing where there is none."""
+    clients.oss(place.region).ask("DeleteObject", bucket=place.container, key=path)
 
 
 def _page(

@@ -47,6 +47,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("savingsplans", "DescribeSavingsPlansOfferingRates"): Repeat.SAFE,
     ("service-quotas", "GetServiceQuota"): Repeat.SAFE,
     ("s3", "GetBucketLocation"): Repeat.SAFE,
+    ("s3", "GetObject"): Repeat.SAFE,
     ("s3", "ListObjectsV2"): Repeat.SAFE,
     ("sts", "AssumeRole"): Repeat.SAFE,
     ("sts", "GetCallerIdentity"): Repeat.SAFE,
@@ -77,6 +78,8 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "StartInstances"): Repeat.BY_NAME,
     ("ec2", "StopInstances"): Repeat.BY_NAME,
     ("ec2", "TerminateInstances"): Repeat.BY_NAME,
+    ("s3", "DeleteObject"): Repeat.BY_NAME,
+    ("s3", "PutObject"): Repeat.BY_NAME,
     ("scheduler", "DeleteSchedule"): Repeat.BY_NAME,
     ("scheduler", "UpdateSchedule"): Repeat.BY_NAME,
 }

@@ -19,7 +19,7 @@ _NAMES = (
         "AllocationId",
         "SpotInstanceRequestIds",
     ),
-    *("Resources", "Name", "GroupName", "ClientToken", "ImageId"),
+    *("Resources", "Name", "GroupName", "ClientToken", "ImageId", "Key"),
 )
 """The parameters with the target of a call, the most specific first. No others are read."""
 _TARGET, _DRY, _ANSWERED = "gpucloud_target", "gpucloud_dry_run", "gpucloud_answered"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
+from io import IOBase
 from typing import Any, cast
 
 from gpucloud.clouds import kit
@@ -92,7 +93,7 @@ def guarded(value: Any) -> Any:
             return Answer({name: guarded(member) for name, member in members.items()})
         case list():
             return [guarded(each) for each in cast("Iterable[Any]", value)]
-        case None | str() | bytes() | int() | float() | datetime():
+        case None | str() | bytes() | int() | float() | datetime() | IOBase():  # the last: of an object of S3
             return value
         case _:
             raise MalformedAnswerError("the answer has several values for one")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
@@ -21,6 +21,7 @@ from gpucloud.clouds.provider import (
     Record,
     StorageGrant,
     StorageLease,
+    StoredObject,
     StorePlace,
     StoreSize,
     Verdict,
@@ -482,6 +483,22 @@ class AwsProvider:
     def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
         """The objects below a prefix."""
         return storage.measure(self.clients, place, path, most)
+
+    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
+        """The objects below a prefix, with their sizes."""
+        return storage.objects(self.clients, place, path, most)
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
+        """Writes an object to a file."""
+        storage.get(self.clients, place, path, target, most)
+
+    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
+        """Creates or replaces an object."""
+        storage.put(self.clients, place, path, source, kms_key)
+
+    def delete_object(self, place: StorePlace, path: str, /) -> None:
+        """Deletes an object."""
+        storage.delete(self.clients, place, path)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Keys of a session whose policy allows a part of a bucket alone."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import closing
+from typing import Any, BinaryIO
 
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
+from gpucloud.clouds.kit import bounded
+from gpucloud.clouds.provider import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
-from gpucloud_aws.errors import code_of
+from gpucloud_aws.errors import MalformedAnswerError, code_of
 
 LEASE_S = 3600
 """The longest session of a role that a session of a role may ask for, as those of single sign-on are."""
@@ -22,6 +24,7 @@ OLD_NAMES = {None: "us-east-1", "EU": "eu-west-1"}
 """How GetBucketLocation names the oldest regions (S3 API Reference)."""
 PAGE = 1000
 """The most objects on a page (S3 API Reference, ListObjectsV2)."""
+CHUNK = 1 << 20
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
 _LONGEST_NAME = 32
@@ -79,6 +82,53 @@ def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreS
         if files >= most:
             return StoreSize(files=files, size_bytes=size, whole=not page["IsTruncated"])
     return StoreSize(files=files, size_bytes=size, whole=True)
+
+
+def objects(clients: Clients, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
+    """The objects below a folder; those that stand for folders are left out."""
+    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+    found: list[StoredObject] = []
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
+    )
+    for page in pages:
+        found += [
+            StoredObject(path=each["Key"], size_bytes=int(each["Size"]))
+            for each in page.get("Contents", ())
+            if not each["Key"].endswith("/")
+        ]
+        if len(found) >= most:
+            break
+    return found
+
+
+def get(clients: Clients, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
+    """Writes an object to a file.
+
+    Raises:
+        LongerError: it has more bytes than that.
+    """
+    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+    answer = s3.get_object(Bucket=place.container, Key=path, ExpectedBucketOwner=place.account)
+    with closing(answer["Body"]) as body:
+        size = bounded(body.iter_chunks(CHUNK), target, most)
+    if size != answer["ContentLength"]:
+        raise MalformedAnswerError(f"S3 gave {size} bytes of {answer['ContentLength']} of {path}")
+
+
+def put(clients: Clients, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None) -> None:
+    """Creates or replaces an object."""
+    key = {} if kms_key is None else {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
+    clients.client("s3", place.region, attempts=1).put_object(
+        Bucket=place.container, Key=path, Body=source, ExpectedBucketOwner=place.account, **key
+    )
+
+
+def delete(clients: Clients, place: StorePlace, path: str) -> None:
+    """Deletes an object; S3 says nothing where there is none."""
+    clients.client("s3", place.region, attempts=1).delete_object(
+        Bucket=place.container, Key=path, ExpectedBucketOwner=place.account
+    )
 
 
 def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
@@ -19,6 +19,7 @@ from gpucloud.clouds.provider import (
     Record,
     StorageGrant,
     StorageLease,
+    StoredObject,
     StorePlace,
     StoreSize,
     Verdict,
@@ -314,6 +315,22 @@ class AzureProvider:
     def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
         """The objects below a prefix."""
         return storage.measure(self.clients, place, path, most)
+
+    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
+        """The objects below a prefix, with their sizes."""
+        return storage.objects(self.clients, place, path, most)
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
+        """Writes an object to a file."""
+        storage.get(self.clients, place, path, target, most)
+
+    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
+        """Creates or replaces an object."""
+        storage.put(self.clients, place, path, source, kms_key)
+
+    def delete_object(self, place: StorePlace, path: str, /) -> None:
+        """Deletes an object."""
+        storage.delete(self.clients, place, path)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Signatures of two directories, made with a user delegation key."""

@@ -11,18 +11,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, BinaryIO
+from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
 from gpucloud.clouds.fetch import is_trusted
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace, StoreSize
+from gpucloud.clouds.kit import bounded, gone_is_fine, witnessed
+from gpucloud.clouds.provider import (
+    ApiCall,
+    StorageGrant,
+    StorageLease,
+    StoredObject,
+    StorePlace,
+    StoreSize,
+)
 from gpucloud.errors import UsageError
 from gpucloud_azure.clients import PAGES, Clients
-from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError, code_of
+from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError, classify, code_of
 
 ACCOUNTS = "/providers/Microsoft.Storage/storageAccounts"
 ACCOUNTS_API = "2023-05-01"
@@ -31,6 +40,8 @@ SCOPE = "https://storage.azure.com/.default"
 LEASE = timedelta(hours=1)
 EARLIER = timedelta(minutes=5)
 """A signature begins earlier, because clocks differ."""
+_BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+_OF_THE_ACCOUNT = "rights and encryption are the storage account's"
 READS, WRITES = "rl", "rcwl"
 """Read and list; besides these create and write. Deleting is ``d``."""
 _KEY = {
@@ -98,6 +109,86 @@ def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreS
     return StoreSize(files=files, size_bytes=size, whole=True)
 
 
+def objects(clients: Clients, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
+    """The objects below a folder, without its folders."""
+    found: list[StoredObject] = []
+    for page in _pages(clients, place, f"{path}/", {}):
+        for each in page.iterfind("Blobs/Blob"):
+            if each.findtext("Properties/ResourceType") != "directory":
+                size = int(each.findtext("Properties/Content-Length") or 0)
+                found.append(StoredObject(path=each.findtext("Name") or "", size_bytes=size))
+        if len(found) >= most:
+            break
+    return found
+
+
+def get(clients: Clients, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
+    """Writes an object to a file.
+
+    Raises:
+        LongerError: it has more bytes than that.
+    """
+    from azure.core.rest import HttpRequest
+
+    asked = HttpRequest("GET", _address(clients, place, path, "r"), headers={"x-ms-version": VERSION})
+    with clients.anonymous().send_request(asked, stream=True) as answer:
+        if answer.status_code >= 400:
+            answer.read()
+        answer.raise_for_status()
+        size, whole = bounded(answer.iter_raw(), target, most), answer.headers.get("Content-Length")
+        if str(size) != whole:
+            raise MalformedAnswerError(f"the blob service gave {size} bytes of {whole} of {path}")
+
+
+def put(clients: Clients, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None) -> None:
+    """Creates or replaces an object.
+
+    Raises:
+        UsageError: a key is named, which Azure has no use for here.
+    """
+    if kms_key is not None:
+        raise UsageError("checkpoint_encryption is not for Azure", hint=_OF_THE_ACCOUNT)
+    size = source.seek(0, io.SEEK_END)
+    source.seek(0)
+    content = source if size else b""  # requests sends an empty file in chunks, which the service refuses
+    headers = {"x-ms-blob-type": "BlockBlob"}
+    _change(clients, place, path, ("PUT", "write", "cw"), headers=headers, content=content)
+
+
+def delete(clients: Clients, place: StorePlace, path: str) -> None:
+    """Deletes an object; one that is not there is deleted."""
+    with gone_is_fine(classify):
+        _change(clients, place, path, ("DELETE", "delete", "d"), headers={})
+
+
+def _change(
+    clients: Clients,
+    place: StorePlace,
+    path: str,
+    what: tuple[str, str, str],
+    *,
+    headers: Mapping[str, str],
+    content: Any = None,
+) -> None:
+    """Changes an object: by a method, with the permission of a role and the right of an address."""
+    from azure.core.rest import HttpRequest
+
+    method, permission, rights = what
+    url = _address(clients, place, path, rights)
+    request = HttpRequest(method, url, headers={"x-ms-version": VERSION, **headers}, content=content)
+    call = ApiCall(cloud="azure", region=place.region, action=f"{_BLOBS}/{permission}", target=path)
+    with witnessed(clients.witness, call, classify):
+        clients.anonymous().send_request(request).raise_for_status()
+
+
+def _address(clients: Clients, place: StorePlace, path: str, rights: str) -> str:
+    """The address of an object, signed for that alone."""
+    key, now = _delegation_key(clients, place)
+    signed = signature(key, f"{place.container}/{path}", rights, now=now, kind="b")
+    container = place.container.partition("/")[2]
+    return f"{place.endpoint}{container}/{quote(path)}?{urlencode(signed)}"
+
+
 def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
     """Signed addresses for an hour.
 
@@ -107,13 +198,13 @@ def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
     if grant.role is not None or grant.kms_key is not None:
         role = "data_role" if grant.writes is None else "checkpoint_role"
         named = role if grant.role is not None else "checkpoint_encryption"
-        raise UsageError(f"{named} is not for Azure", hint="rights and encryption are the storage account's")
+        raise UsageError(f"{named} is not for Azure", hint=_OF_THE_ACCOUNT)
     key, now = _delegation_key(clients, grant.place)
     container = grant.place.container.partition("/")[2]
     place = f"{grant.place.endpoint}{container}"
 
     def remote(folder: str, rights: str) -> Mapping[str, str]:
-        signed = signature(key, f"{grant.place.container}/{folder}", rights, now=now, depth=_depth(folder))
+        signed = signature(key, f"{grant.place.container}/{folder}", rights, now=now, kind="d")
         return {"type": "azureblob", "sas_url": f"{place}?{urlencode(signed)}", "no_check_container": "true"}
 
     reading = remote(grant.reads, READS)
@@ -122,23 +213,23 @@ def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
 
 
 def signature(
-    key: Mapping[str, str], resource: str, rights: str, *, now: datetime, depth: int
+    key: Mapping[str, str], resource: str, rights: str, *, now: datetime, kind: str
 ) -> Mapping[str, str]:
-    """The members of an address that may be used for a directory, or with a depth of 0 for a container.
+    """The members of an address that may be used for a container, a directory or an object.
 
     Args:
         key: the user delegation key, by the names of its answer.
-        resource: ``ACCOUNT/CONTAINER/DIRECTORY``.
+        resource: ``ACCOUNT/CONTAINER``, with the path of the directory or object behind it.
         rights: the letters of the permissions, in Azure's order.
         now: the cloud's time.
-        depth: how many folders the directory has.
+        kind: ``c``, ``d`` or ``b``: container, directory, object.
     """
     times = {"st": _text(now - EARLIER), "se": _text(now + LEASE)}
     signer = {name: key[member] for name, member in _KEY.items()}
-    kind = {"sr": "d" if depth else "c"}
+    depth = {"sdd": str(resource.count("/") - 1)} if kind == "d" else {}
     lines = [rights, *times.values(), f"/blob/{resource}", *signer.values()]
     # whom it is for (3), the protocol behind the source's address, and after the kind what is not used (7)
-    lines += ["", "", "", "", "https", VERSION, kind["sr"], *[""] * 7]
+    lines += ["", "", "", "", "https", VERSION, kind, *[""] * 7]
     secret = base64.b64decode(key["Value"])
     made = hmac.digest(secret, "\n".join(lines).encode(), hashlib.sha256)
     return {
@@ -147,14 +238,10 @@ def signature(
         **times,
         **signer,
         "spr": "https",
-        **kind,
-        **({"sdd": str(depth)} if depth else {}),
+        "sr": kind,
+        **depth,
         "sig": base64.b64encode(made).decode(),
     }
-
-
-def _depth(folder: str) -> int:
-    return len(folder.split("/"))
 
 
 def _text(moment: datetime) -> str:
@@ -210,7 +297,7 @@ def _pages(
     from azure.core.rest import HttpRequest
 
     key, now = _delegation_key(clients, place)
-    signed = signature(key, place.container, READS, now=now, depth=0)
+    signed = signature(key, place.container, READS, now=now, kind="c")
     container = place.container.partition("/")[2]
     asked = {"restype": "container", "comp": "list", "prefix": prefix, **options, **signed}
     marker = ""

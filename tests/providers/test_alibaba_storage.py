@@ -18,6 +18,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud_alibaba.provider import AlibabaProvider
+from tests.providers.stored_objects import check_objects
 from tests.sandbox.alibaba_fixtures import alibaba, running_alibaba
 from tests.sandbox.alibaba_lab import REGION, Alibaba
 from tests.sandbox.test_alibaba_oss import OSS_ALL, client_of, oss, policy
@@ -105,6 +106,10 @@ def test_a_box_writes_its_own_attempt_reads_the_run_and_deletes_nothing(
         assert refused(box.copy_object, Key=f"{ATTEMPT}/copy", CopySource=f"{BUCKET}/{key}") == DENIED, key
     for prefix in ("", "lab/", RUN):
         assert refused(box.list_objects_v2, Prefix=prefix) == DENIED, prefix
+
+
+def test_objects_are_written_listed_read_and_deleted(alibaba: Alibaba, bucket: Any) -> None:
+    check_objects(provider(alibaba), BUCKET)
 
 
 def test_the_rights_end_after_an_hour(alibaba: Alibaba, bucket: Any) -> None:

@@ -15,6 +15,7 @@ from gpucloud.clouds.provider import StorageGrant, StorageLease, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud.sandbox.client import Endpoint
 from gpucloud_aws.provider import AwsProvider
+from tests.providers.stored_objects import check_objects
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_sessions import as_session, assume, iam, make_role, policy, trust
@@ -99,6 +100,10 @@ def test_a_long_list_is_measured_in_part(endpoint: Endpoint, s3: Any) -> None:
     place = aws.locate(BUCKET)[0]
     assert aws.measure(place, "many", 2) == StoreSize(files=2, size_bytes=2, whole=False)
     assert aws.measure(place, "many", 3) == StoreSize(files=3, size_bytes=3, whole=True)
+
+
+def test_objects_are_written_listed_read_and_deleted(endpoint: Endpoint, s3: Any) -> None:
+    check_objects(provider(endpoint), BUCKET)
 
 
 def test_the_rights_end_after_an_hour(endpoint: Endpoint, s3: Any) -> None:

@@ -19,6 +19,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import StorageGrant, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_azure.provider import AzureProvider
+from tests.providers.stored_objects import check_objects
 from tests.sandbox.azure_fixtures import azure, running_azure
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
 from tests.sandbox.running import TAGS
@@ -104,6 +105,10 @@ def test_a_box_writes_its_own_attempt_reads_the_run_and_deletes_nothing(azure: A
             assert code_of(reading.download_blob, name) == "AuthenticationFailed", name
         for prefix in ("", "lab/", RUN):
             assert code_of(reading.list_blobs, name_starts_with=prefix) == "AuthenticationFailed", prefix
+
+
+def test_objects_are_written_listed_read_and_deleted(azure: Azure, service: Any) -> None:
+    check_objects(provider(azure), f"{ACCOUNT}/con")
 
 
 def test_a_box_that_only_reads_writes_nothing(azure: Azure, service: Any) -> None:

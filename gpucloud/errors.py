@@ -220,6 +220,9 @@ class CloudError(GpucloudError):
         hint: what to do next.
         attempts: the attempts before.
         sent: False if the request certainly never left this machine.
+
+    Attributes:
+        passes: whether another moment may change it by itself: there is capacity, or room in a quota.
     """
 
     def __init__(
@@ -243,6 +246,7 @@ class CloudError(GpucloudError):
         self.scope = scope
         self.sent = sent
         self.earlier_unknown = False
+        self.passes = error_class is ErrorClass.CAPACITY
         self.exit_code = RULES[error_class].exit_code
 
 

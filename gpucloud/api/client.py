@@ -547,6 +547,7 @@ class Client:
         environment: Mapping[str, str] | None = None,
         accept_snapshot_price: bool = False,
         keep_on_failure: bool = False,
+        wait: timedelta | None = None,
         confirm: Confirm | None = None,
     ) -> Box:
         """Buys the first attempt that starts, and waits until its GPUs answer over ssh.
@@ -558,6 +559,7 @@ class Client:
             environment: values of the variables that the spec names; by default, those of the profile.
             accept_snapshot_price: uses the shipped price if a cloud returns none today.
             keep_on_failure: keeps the box until its deadline if its set-up fails; :meth:`setup` repeats that.
+            wait: tries again for this long while there is no capacity, at the prices agreed to at most.
             confirm: is called before anything is bought; by default, nothing is confirmed.
 
         Raises:
@@ -576,6 +578,7 @@ class Client:
             environment=environment,
             accept_snapshot_price=accept_snapshot_price,
             keep_on_failure=keep_on_failure,
+            wait=wait,
             confirm=confirm,
         )
         return launched.boxes[0]
@@ -589,6 +592,7 @@ class Client:
         environment: Mapping[str, str] | None = None,
         accept_snapshot_price: bool = False,
         keep_on_failure: bool = False,
+        wait: timedelta | None = None,
         confirm: Confirm | None = None,
     ) -> Launched:
         """Buys as many boxes of one run as the spec counts, at the places that its ``spread`` asks for.
@@ -632,7 +636,7 @@ class Client:
         with self._session.operation() as context:
             if spec.on_sick == REPLACE:
                 context.notice("launch", WHO_REPLACES)
-            boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm))
+            boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm), wait)
             ready = tuple(self._read(context.journal.latest(box)) for box in boxes)
         return Launched(boxes=ready, failure=failure)
 
@@ -647,6 +651,7 @@ class Client:
         timeout_s: float | None = None,
         restarts: int | None = None,
         retry_on: Collection[str] = (),
+        wait: timedelta | None = None,
         fetch: Sequence[tuple[str, str]] = (),
         keep_on_failure: bool = False,
         out: Write | None = None,
@@ -671,6 +676,8 @@ class Client:
                 for lack of capacity, or if its command asks for that by the exit code 75.
             retry_on: only after an ``interruption`` or for lack of ``capacity``; at most 3 times, without
                 ``restarts``.
+            wait: while there is no capacity for its first box, or for the next one after a loss, it tries
+                again for this long, which takes no restart; its ttl counts from its first box.
             fetch: the files to copy back at the end: (path on the box, local path).
             keep_on_failure: keeps the box until its deadline if the command or the set-up fails.
             out: receives the command's standard output as it arrives.
@@ -716,6 +723,7 @@ class Client:
             command,
             restarts=restarts,
             retry_on=retry_on,
+            wait=wait,
             timeout_s=timeout_s,
             fetch=here(fetch, str(Path.cwd())),
             accept_snapshot_price=accept_snapshot_price,
@@ -736,6 +744,7 @@ class Client:
         timeout_s: float | None = None,
         restarts: int | None = None,
         retry_on: Collection[str] = (),
+        wait: timedelta | None = None,
         fetch: Sequence[tuple[str, str]] = (),
         accept_snapshot_price: bool = False,
         first_node_only: bool = False,
@@ -761,6 +770,7 @@ class Client:
             command,
             restarts=restarts,
             retry_on=retry_on,
+            wait=wait,
             timeout_s=timeout_s,
             fetch=brought,
             accept_snapshot_price=accept_snapshot_price,

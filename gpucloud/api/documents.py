@@ -256,6 +256,7 @@ class RunRecordDocument(TypedDict):
         restarts: how often it was restarted.
         most_restarts: how often it may be.
         restart_at: when the next attempt is due.
+        waits_until: until when it tries to get a box, while it has none.
         expires_at: its deadline; ``null`` for none.
         exit_code: of its command.
         failure: why it ended otherwise.
@@ -275,6 +276,7 @@ class RunRecordDocument(TypedDict):
     restarts: int
     most_restarts: int
     restart_at: Time | None
+    waits_until: Time | None
     created_at: Time
     ended_at: Time | None
     expires_at: Time | None

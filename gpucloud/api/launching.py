@@ -23,6 +23,7 @@ from gpucloud.planning.launch_plan import plan_launch
 from gpucloud.planning.lifetime import ceiling_of, cost_limit, lifetime, refuse_short
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.saved_plan import renewed
+from gpucloud.planning.waiting import within
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
@@ -111,15 +112,28 @@ class Buyer:
         Raises:
             GpucloudError: as :meth:`buy`; nothing was bought.
         """
-        market, names = self.catalog.market, names_of(self.wanted.spec)
+        deal, echo = self._offered()
+        if self.confirm is not None:
+            deal = self._agreed(self.catalog.market, deal, self.confirm)
+        return deal, echo
+
+    def agree_again(self, agreed: Plan) -> tuple[Deal, Call | None]:
+        """As :meth:`agree`, once more for a purchase that was confirmed: at no more than was agreed then.
+
+        Raises:
+            GpucloudError: as :meth:`agree`.
+        """
+        deal, echo = self._offered()
+        return replace(deal, plan=within(agreed, deal.plan)), echo
+
+    def _offered(self) -> tuple[Deal, Call | None]:
+        names = names_of(self.wanted.spec)
         echo = begin_echo(self.context, self.wanted.spec, self._clouds())
         search = self.search_for(names)
-        deal = self._deal(market)
+        deal = self._deal(self.catalog.market)
         survey = search.result()
         for name in names:
             refuse_taken_name(self.context, name, survey)
-        if self.confirm is not None:
-            deal = self._agreed(market, deal, self.confirm)
         return deal, echo
 
     def search_for(self, names: Sequence[str]) -> NameSearch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from gpucloud.api.results import Ran
 from gpucloud.api.runs import Run as PublicRun
 from gpucloud.api.several import refuse_several
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.waiting import NothingNowError
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.errors import JournalError
@@ -23,16 +24,18 @@ from gpucloud.journal.events import RunDetached
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import Work
+from gpucloud.journal.runs import Work, has_begun
 from gpucloud.planning.data_source import GIB
 from gpucloud.planning.egress import Carried
 from gpucloud.planning.object_store import refuse_outside
+from gpucloud.planning.waiting import may_pass
+from gpucloud.resources import rfc3339
 from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import loss_of, write_end, write_loss
 from gpucloud.runs.results import NotFetchedError
-from gpucloud.runs.rules import Stop, avoided, hours_ahead, spec_left
+from gpucloud.runs.rules import Stop, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -113,11 +116,18 @@ class Attempts:
         """
         now = self.context.clock()
         spec = self.wanted.spec
+        if not has_begun(run.attempts):  # its time counts from its first box
+            run = replace(run, expires_at=_end_of(spec, now))
         if run.attempts:
             spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
         carried = _carried(run, kept, spec, now)
         wanted = replace(self.wanted, spec=spec, run=run, avoided=avoided(run.attempts, now), carried=carried)
-        box = Buyer(self.context, self.client.catalog, wanted).buy()
+        try:
+            box = Buyer(self.context, self.client.catalog, wanted).buy()
+        except GpucloudError as error:
+            if run.work.wait_s is None or not may_pass(error, waiting=is_waiting(run.attempts)):
+                raise
+            raise NothingNowError(error) from error
         if carried is not None and box.place is not None:
             text = carried.text(self.client.catalog.market, (box.place.cloud, box.place.region))
             if text is not None:
@@ -156,17 +166,22 @@ def begin(context: Context, wanted: Wanted, work: Work) -> Run:
         RunLivesError: a run of this owner that is not over has its id.
     """
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
-    lives = wanted.spec.ends_after(RUN_TTL)
     now = context.clock()
     return context.journal.begin_run(
         id=new_id("run-", now, context.randomness(10)),
         run_id=wanted.run_id,
         owner=context.owner,
-        expires_at=None if lives is None else now + lives,
+        expires_at=_end_of(wanted.spec, now),
         work=work,
         lease=context.lease(),
         claim=context.claim,
     )
+
+
+def _end_of(spec: Spec, now: datetime) -> datetime | None:
+    """The deadline of a run whose first box is bought now."""
+    lives = spec.ends_after(RUN_TTL)
+    return None if lives is None else now + lives
 
 
 def work_of(
@@ -175,6 +190,7 @@ def work_of(
     *,
     restarts: int | None,
     retry_on: Collection[str],
+    wait: timedelta | None,
     timeout_s: float | None,
     fetch: Sequence[tuple[str, str]],
     accept_snapshot_price: bool,
@@ -187,6 +203,7 @@ def work_of(
         command=command if isinstance(command, str) else tuple(command),
         restarts=limit,
         reasons=reasons,
+        wait_s=None if wait is None else wait.total_seconds(),
         timeout_s=timeout_s,
         fetch=tuple(fetch),
         accept_snapshot_price=accept_snapshot_price,
@@ -239,7 +256,9 @@ def _waits(context: Context, record: Run, error: BaseException) -> bool:
         return False
     if not run.detached:
         context.journal.write(record, RunDetached())
-    context.notice("run", f"{error}; the run waits for another box")
+    until = end_of_wait(run.work, context.journal.held_run(record).attempts)
+    told = f", until {rfc3339(until)}" if until else ""
+    context.notice("run", f"{error}; the run waits for another box{told}")
     return True
 
 

@@ -12,6 +12,7 @@ from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import Claim
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
 from gpucloud.resources import rfc3339
+from gpucloud.runs.rules import end_of_wait, restarts_after
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Run:
         restarts: how often it was restarted.
         most_restarts: how often it may be.
         restart_at: when the next attempt is due.
+        waits_until: until when it tries to get a box, while it has none and may wait.
         expires_at: its deadline, also of its last box; ``None`` for none.
         exit_code: of its command.
         failure: why it ended otherwise.
@@ -133,6 +135,7 @@ class Run:
     restarts: int
     most_restarts: int
     restart_at: datetime | None
+    waits_until: datetime | None
     created_at: datetime
     ended_at: datetime | None
     expires_at: datetime | None
@@ -157,9 +160,10 @@ class Run:
             abandoned=run.state not in RUNS_OVER and not run.detached and not held,
             command=run.work.command,
             spec=run.work.spec,
-            restarts=max(len(run.attempts) - 1, 0),
+            restarts=max(restarts_after(run.work, run.attempts) - 1, 0),
             most_restarts=run.work.restarts,
             restart_at=run.restart_at,
+            waits_until=None if run.state in RUNS_OVER else end_of_wait(run.work, run.attempts),
             created_at=run.created_at,
             ended_at=run.ended_at,
             expires_at=run.expires_at,
@@ -187,6 +191,7 @@ class Run:
             "restarts": self.restarts,
             "most_restarts": self.most_restarts,
             "restart_at": _time(self.restart_at),
+            "waits_until": _time(self.waits_until),
             "created_at": rfc3339(self.created_at),
             "ended_at": _time(self.ended_at),
             "expires_at": _time(self.expires_at),

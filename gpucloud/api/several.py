@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 from gpucloud.api.launching import Buyer, names_of
 from gpucloud.boxes.attachments import holding
 from gpucloud.boxes.provision import Bought, Deal, buy, make_ready
+from gpucloud.boxes.waiting import Wait
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.journal.records import Box
@@ -35,8 +37,12 @@ def refuse_several(wanted: Spec | Plan, instead: str) -> None:
         raise UsageError(f"this launches one box, and the spec asks for {count}", hint=f"use {instead}")
 
 
-def launch_all(buyer: Buyer) -> tuple[list[Box], GpucloudError | None]:
+def launch_all(buyer: Buyer, wait: timedelta | None) -> tuple[list[Box], GpucloudError | None]:
     """Buys as many boxes as the spec counts and brings them up; what ends this call ends all.
+
+    Args:
+        buyer: what launches.
+        wait: for how long it tries again until the first is there; ``None``: not at all.
 
     Returns:
         The boxes that are ready, and why others are not.
@@ -44,10 +50,17 @@ def launch_all(buyer: Buyer) -> tuple[list[Box], GpucloudError | None]:
     Raises:
         GpucloudError: none is ready; nothing is left, unless the error says so.
     """
+    agreed: Plan | None = None
+
+    def once() -> tuple[list[Box], GpucloudError | None]:
+        nonlocal agreed
+        deal, echo = buyer.agree() if agreed is None else buyer.agree_again(agreed)
+        agreed = agreed or deal.plan
+        with holding(buyer.context, buyer.wanted.spec) as volumes:
+            return _launch_all(buyer, deal, echo, volumes)
+
     buyer.settle_first()
-    deal, echo = buyer.agree()
-    with holding(buyer.context, buyer.wanted.spec) as volumes:
-        return _launch_all(buyer, deal, echo, volumes)
+    return Wait(buyer.context, wait).for_capacity(once)
 
 
 def _launch_all(

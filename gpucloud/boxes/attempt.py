@@ -85,6 +85,7 @@ class Terms:
         forbids: the same, by the policy of the journal.
         expires_at: ``None`` only with ``--ttl none``.
         until: when no further attempt is begun; ``None`` for the limit of one launch.
+        learned: what earlier launches for the same have learned; this one adds to it.
         volumes: those that may be used, held by this process.
         clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
         op: the operation of the create calls, which tells their machines from those that the box had before;
@@ -112,6 +113,7 @@ class Terms:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     expires_at: datetime | None = None
     until: datetime | None = None
+    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     ttl_role: str | None = None
     box_identity: str | None = None
     attended: bool = False

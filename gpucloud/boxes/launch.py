@@ -32,7 +32,7 @@ from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
-from gpucloud.planning.quota import advice
+from gpucloud.planning.quota import advise
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import AttemptRefused
@@ -41,12 +41,16 @@ from gpucloud.runtime.tasks import TimedOutError
 
 @dataclass(slots=True)
 class Tried:
-    """The attempts so far, and the candidates that their refusals rule out."""
+    """The attempts so far, and the candidates that their refusals rule out.
+
+    ``learned`` is what no later round of a wait changes: what a place does not have at all.
+    """
 
     attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     errors: list[CloudError] = field(default_factory=list[CloudError])
     lost: BoxLostError | None = None
     over_quota: Candidate | None = None
+    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
     def failed(self, candidate: Candidate, error: CloudError) -> None:
@@ -64,13 +68,17 @@ class Tried:
         if error.error_class == ErrorClass.QUOTA:
             self.over_quota = candidate
         purchase = str(candidate.purchase)
+        lasts = error.error_class == ErrorClass.UNSUPPORTED
+        ruled_out = self.learned if lasts else self._blocked
         match error.scope:
             case Scope.CLOUD:
-                self._blocked.add((candidate.cloud,))
+                ruled_out.add((candidate.cloud,))
             case Scope.REGION:
-                self._blocked.add((candidate.cloud, candidate.region, candidate.instance_type, purchase))
+                ruled_out.add((candidate.cloud, candidate.region, candidate.instance_type, purchase))
             case Scope.TYPE:
-                self._blocked.add((candidate.cloud, candidate.instance_type, purchase))
+                ruled_out.add((candidate.cloud, candidate.instance_type, purchase))
+            case _ if lasts:
+                ruled_out.add(candidate.key)
             case _:
                 pass
 
@@ -107,8 +115,9 @@ class Tried:
                 (candidate.cloud,),
                 (candidate.cloud, candidate.region, candidate.instance_type, purchase),
                 (candidate.cloud, candidate.instance_type, purchase),
+                candidate.key,
             }
-            & self._blocked
+            & (self._blocked | self.learned)
         )
 
     def verdict(self) -> GpucloudError:
@@ -176,7 +185,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
     for text in terms.limits.warnings if terms.limits else ():
         context.warn("plan", text)
     context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
-    tried = Tried()
+    tried = Tried(learned=terms.learned)
     try:
         return _first_that_starts(context, box, terms, candidates, tried, until=terms.until)
     except BaseException as error:
@@ -327,8 +336,8 @@ def _first_that_starts(
 def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
     """The error of all attempts; one of quota says how to ask for more."""
     failure = tried.verdict()
-    if failure.error_class == ErrorClass.QUOTA and tried.over_quota is not None:
-        failure.hint = advice(context, tried.over_quota, terms.nodes) or failure.hint
+    if isinstance(failure, CloudError) and failure.error_class == ErrorClass.QUOTA and tried.over_quota:
+        advise(context, failure, tried.over_quota, terms.nodes)
     return failure
 
 

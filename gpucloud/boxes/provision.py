@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from ipaddress import ip_network
@@ -75,6 +75,7 @@ class Wanted:
         run: the run that it is an attempt of, which this process holds.
         instead_of: the box that it is to replace, which this process holds.
         avoided: places to leave out as long as others match.
+        learned: what its launches have learned of places that do not have it; they add to it.
         carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
         clean_up: the command that ends it after a second signal, if not ``down`` of its name.
         deliver: puts files on the nodes of the box, before its data and its set-up, instead of those that
@@ -87,6 +88,7 @@ class Wanted:
     run: Run | None = None
     instead_of: Box | None = None
     avoided: Avoided = NOTHING_AVOIDED
+    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     carried: Carried | None = None
     attended: bool = False
     accept_snapshot_price: bool = False
@@ -344,6 +346,7 @@ class _Purchase:
             tags=spec.tags,
             expires_at=self.deal.end,
             until=self.deal.until,
+            learned=self.wanted.learned,
             ttl_role=spec.ttl_role,
             box_identity=spec.box_identity,
             attended=self.wanted.attended,

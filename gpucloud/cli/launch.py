@@ -11,7 +11,7 @@ from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import as_text, is_spec_file, use_file
-from gpucloud.cli.options import RunId, takes_spec
+from gpucloud.cli.options import RunId, Wait, duration_of, takes_spec
 from gpucloud.cli.palette import Role
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
 from gpucloud.errors import InterruptedBySignal, UsageError
@@ -35,6 +35,7 @@ def launch(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     run_id: RunId = None,
     accept_snapshot_price: AcceptSnapshot = False,
+    wait: Wait = None,
     keep_on_failure: Annotated[
         bool,
         typer.Option(
@@ -56,6 +57,7 @@ def launch(
                 run_id=run_id,
                 accept_snapshot_price=accept_snapshot_price,
                 keep_on_failure=keep_on_failure,
+                wait=duration_of("--wait", wait),
                 confirm=None if yes else lambda proposal: _confirmed(app, timeline, proposal),
             )
         except InterruptedBySignal as stop:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,6 +46,33 @@ RunId = Annotated[
         metavar="ID",
     ),
 ]
+
+
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait",
+        help="Try again for this long until there is capacity: 30m, 6h. Nothing is billed meanwhile.",
+        metavar="TIME",
+    ),
+]
+
+
+def duration_of(flag: str, text: str | None) -> timedelta | None:
+    """Reads the time of an option; ``None`` where it was not given, or is ``none``.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    from gpucloud.spec.fields import end
+
+    if text is None:
+        return None
+    try:
+        value = end(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
+    return None if isinstance(value, str) else value
 
 
 def _option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:

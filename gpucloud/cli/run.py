@@ -16,12 +16,13 @@ from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import is_spec_file, use_file
 from gpucloud.cli.option_groups import Options, takes_options
-from gpucloud.cli.options import RunId, takes_spec
+from gpucloud.cli.options import RunId, Wait, duration_of, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.sync import fetched
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.runs import RunState
+from gpucloud.resources import rfc3339
 from gpucloud.runs.rules import ASKS_FOR_RESTART
 from gpucloud.runs.run import REASONS, RETRIES
 from gpucloud.spec.model import Spec
@@ -60,6 +61,7 @@ class JobOptions(Options):
             metavar="REASONS",
         ),
     ] = None
+    wait: Wait = None
     fetch: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,10 +90,12 @@ class JobOptions(Options):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of :meth:`gpucloud.Client.run` that these options are."""
+        timeout = duration_of("--timeout", self.timeout)
         return {
-            "timeout_s": _seconds(self.timeout),
+            "timeout_s": timeout.total_seconds() if timeout is not None else None,
             "restarts": self.restarts,
             "retry_on": _reasons(self.retry_on),
+            "wait": duration_of("--wait", self.wait),
             "fetch": [fetched(each) for each in self.fetch or ()],
             "first_node_only": self.first_node_only,
         }
@@ -186,7 +190,10 @@ def _detached(
             app.output.line(run.run_id)
     name = run.run_id
     if run.state is RunState.WAITING:
-        app.output.say(f"The run waits for a box, which only `gpucloud tend` buys. {paying_text(living)}")
+        until = f" until {rfc3339(run.waits_until)}" if run.waits_until else ""
+        app.output.say(
+            f"The run waits{until} for a box, which only `gpucloud tend` buys. {paying_text(living)}"
+        )
         return 0
     app.output.say(f"The command is running: gpucloud runs logs {name} -f. {paying_text(living)}")
     app.output.say("Nothing ends the box before its deadline, or restarts the run, but: gpucloud tend")
@@ -240,18 +247,6 @@ def _summarised(
                     stream.write(text)
             except (OSError, GpucloudError) as error:
                 app.output.say(f"cannot write the summary to {file}: {error}")
-
-
-def _seconds(text: str | None) -> float | None:
-    from gpucloud.spec.fields import end
-
-    if text is None:
-        return None
-    try:
-        value = end(text)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from error
-    return None if isinstance(value, str) else value.total_seconds()
 
 
 def _reasons(text: str | None) -> frozenset[str]:

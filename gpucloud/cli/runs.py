@@ -19,7 +19,7 @@ from gpucloud.cli.palette import Cell, Role
 from gpucloud.cli.ssh import Node
 from gpucloud.cli.sync import fetched
 from gpucloud.errors import UsageError
-from gpucloud.journal.runs import RunState
+from gpucloud.journal.runs import Loss, RunState
 from gpucloud.resources import rfc3339
 from gpucloud.ssh.job import RUN
 from gpucloud_pricing import format_money
@@ -76,6 +76,7 @@ def show(app: App, run: RunName) -> None:
         "command": _command(found),
         "restarts": None if found.cluster else f"{found.restarts} of at most {found.most_restarts}",
         "restart_at": rfc3339(found.restart_at) if found.restart_at else None,
+        "waits_until": rfc3339(found.waits_until) if found.waits_until else None,
         "created_at": rfc3339(found.created_at),
         "expires_at": rfc3339(found.expires_at) if found.expires_at else None,
         "ended_at": rfc3339(found.ended_at) if found.ended_at else None,
@@ -178,6 +179,8 @@ def _state(run: Run) -> Cell:
     """The state of a run, and what needs attention."""
     if run.abandoned:
         return Cell(f"{run.state} (its process has ended)", Role.FAILED)
+    if run.waits_until is not None:
+        return Cell(f"{run.state} (until {rfc3339(run.waits_until)})")
     if run.exit_code is not None:
         return Cell(f"{run.state} (exit code {run.exit_code})", Role.FAILED if run.exit_code else None)
     return Cell(str(run.state), Role.FAILED if run.state is RunState.FAILED else None)
@@ -197,6 +200,8 @@ def _money(sums: Iterable[Money]) -> str | None:
 def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
     if not attempts:
         return
+    in_vain = [each for each in attempts[:-1] if each.loss is Loss.CAPACITY and not each.cost_so_far]
+    attempts = [each for each in attempts if each not in in_vain]
     app.output.line("")
     columns: dict[str, Sequence[object]] = {
         "BOX": [each.box for each in attempts],
@@ -214,3 +219,5 @@ def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
     for each in lost:
         app.output.say(f"{each.box}: {each.message}")
     app.output.say(f"{counted(len(lost), 'attempt')} lost.")
+    if in_vain:
+        app.output.say(f"{counted(len(in_vain), 'try')} before found no capacity.")

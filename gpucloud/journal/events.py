@@ -222,10 +222,14 @@ class RunBegun(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunAttempted(Event):
-    """A box is planned for a run, in the same transaction."""
+    """A box is planned for a run, in the same transaction.
+
+    ``expires_at`` is the deadline of the run from now on; it stays what it was where that is ``None``.
+    """
 
     type = "run_attempted"
     box: str
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

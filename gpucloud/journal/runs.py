@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -36,6 +36,10 @@ class Loss(StrEnum):
     REQUEST = "request"  # the command asked for a restart, by its exit code
     LAUNCH = "launch"  # the process that launched the box ended before the command began
     REFUSED = "refused"  # the launch for a slot of a cluster failed otherwise: quota, price, credentials
+
+
+BEFORE_THE_COMMAND = frozenset({Loss.CAPACITY, Loss.LAUNCH})
+"""Losses of attempts whose command has not begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,11 @@ class Attempt:
     checkpoint_bytes: int | None = None
 
 
+def has_begun(attempts: Iterable[Attempt]) -> bool:
+    """Whether a box was there for the command of a run: its deadline counts from the first one."""
+    return any(each.loss not in BEFORE_THE_COMMAND for each in attempts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
     """The slots of a cluster that an engine wants as the nodes of one box: it runs its own commands there.
@@ -100,6 +109,7 @@ class Work:
         command: a shell command, or the arguments of a program.
         restarts: how often it may be restarted.
         reasons: after which losses.
+        wait_s: for how long a box is tried to be had, each time that one is needed; ``None``: once.
         timeout_s: how long its command may take; ``None`` for no limit.
         fetch: what to copy back at its end: (path on the box, path on the machine that began it).
         accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
@@ -112,6 +122,7 @@ class Work:
     command: tuple[str, ...] | str
     restarts: int = 0
     reasons: tuple[Loss, ...] = ()
+    wait_s: float | None = None
     timeout_s: float | None = None
     fetch: tuple[tuple[str, str], ...] = ()
     accept_snapshot_price: bool = False

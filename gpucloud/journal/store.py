@@ -56,7 +56,7 @@ from gpucloud.journal.records import (
     SpotRun,
     StoredEvent,
 )
-from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work
+from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work, has_begun
 from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
 
@@ -284,7 +284,8 @@ class Journal:
     ) -> Box:
         """Writes a new holding down and takes its lease, before anything is asked of a cloud.
 
-        A box of a ``run``, which this process holds, is an attempt of it; one ``instead_of`` another, which
+        A box of a ``run``, which this process holds, is an attempt of it; until one has got a box, the run
+        has the deadline that is given here. One ``instead_of`` another, which
         this process holds, is its successor. That is written down with it, so that who has lost the run or
         the other box plans no box for it. ``limits`` and ``forbids`` see what is planned and bought at this
         moment by all who share the journal: of several who plan at once, the later ones see the earlier ones.
@@ -310,7 +311,8 @@ class Journal:
             if alone:
                 _refuse_taken_run(writer, owner, run_id)
             if run is not None:
-                self._write(writer, run, RunAttempted(box=id))
+                ends = None if has_begun(run.attempts) else run.expires_at
+                self._write(writer, run, RunAttempted(box=id, expires_at=ends))
             if instead_of is not None:
                 successors = (*writer.box(instead_of.id).successors, id)
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))

@@ -18,7 +18,7 @@ from gpucloud.journal.facts import GuardReport
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run, StoredEvent
-from gpucloud.journal.runs import RunState
+from gpucloud.journal.runs import Loss, RunState
 from gpucloud.market.anomalies import PriceAnomaly
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
@@ -130,9 +130,15 @@ def of_run_event(stored: StoredEvent, run: Run, cost: Money | None) -> Notice | 
     name = f"Run {run.run_id}"
     command: str | None = f"gpucloud runs show {run.run_id}"
     match stored.event:
+        case RunLost(attempt=attempt) if attempt.loss is Loss.CAPACITY:
+            if _follows_none(run, attempt.at):
+                return None
+            occasion, text = Occasion.INTERRUPTED, f"{name} waits for a box: there is no capacity."
         case RunLost(attempt=attempt):
             occasion, text = Occasion.INTERRUPTED, f"{name} has lost its box ({attempt.loss})."
         case RunAttempted(box=box) if len(run.attempts) > 1 and box != run.attempts[0].box:
+            if _follows_none(run, stored.at):
+                return None
             occasion, text = Occasion.RESTARTED, f"{name} is started again on another box."
         case RunEnded(state=RunState.ENDED, exit_code=code):
             occasion, text = Occasion.ENDED, f"{name} has ended with exit code {code}{_cost_text(cost)}."
@@ -150,6 +156,12 @@ def of_run_event(stored: StoredEvent, run: Run, cost: Money | None) -> Notice | 
         cost=cost,
         command=command,
     )
+
+
+def _follows_none(run: Run, at: datetime) -> bool:
+    """Whether the attempt before the one of this time got no box: the next one is no news."""
+    before = [each for each in run.attempts if each.at < at]
+    return bool(before) and before[-1].loss is Loss.CAPACITY
 
 
 def of_state(box: Box, owed: int, now: datetime) -> Iterator[Notice]:

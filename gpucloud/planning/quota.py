@@ -52,6 +52,11 @@ class Shortfall:
         """How to ask for more: the console's page, and the command."""
         return self.quota.more(self.needed)
 
+    @property
+    def passes(self) -> bool:
+        """Whether the quota would do if nothing else used it."""
+        return self.needed <= self.quota.limit
+
 
 def shortfall(candidate: Candidate, nodes: int, quotas: Iterable[Quota]) -> Shortfall | None:
     """The first quota that a launch of this candidate would exceed; ``None`` if it exceeds none."""
@@ -71,23 +76,26 @@ def _needed(candidate: Candidate, nodes: int, quota: Quota) -> Decimal:
 
 def refusal(short: Shortfall) -> CloudError:
     """The error when quotas exclude every candidate."""
-    return CloudError(
+    refused = CloudError(
         f"{short.quota.cloud}: not enough quota: {short.text}",
         error_class=ErrorClass.QUOTA,
         cloud=short.quota.cloud,
         code=short.quota.name,
         hint=short.fix,
     )
+    refused.passes = short.passes
+    return refused
 
 
 # --- asking
 
 
-def advice(context: Context, candidate: Candidate, nodes: int) -> str | None:
-    """How to ask for more of the quota for which a cloud refused a launch; ``None`` if it does not say.
+def advise(context: Context, refused: CloudError, candidate: Candidate, nodes: int) -> None:
+    """Adds to a refusal for quota how to ask for more, and whether it passes, where the cloud says so.
 
     Args:
         context: clouds and progress of this call.
+        refused: the refusal.
         candidate: what was refused.
         nodes: how many machines were asked for.
     """
@@ -96,11 +104,12 @@ def advice(context: Context, candidate: Candidate, nodes: int) -> str | None:
     try:
         quotas: Sequence[Quota] = context.tasks.wait(context.tasks.start(ask), QUOTA_TIMEOUT_S)
     except (CloudError, TimedOutError):
-        return None
-    if not quotas:
-        return None
+        return
     short = shortfall(candidate, nodes, quotas)
-    return short.fix if short else quotas[0].more(_needed(candidate, nodes, quotas[0]))
+    if short is not None:
+        refused.hint, refused.passes = short.fix, short.passes
+    elif quotas:
+        refused.hint = quotas[0].more(_needed(candidate, nodes, quotas[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,8 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
         GpucloudError: the box or a cloud did not answer.
     """
     try:
-        node, told, facts = first_node(context, box), job_environment(run.run_id, run.attempts), BEGUN
+        node, facts = first_node(context, box), BEGUN
+        told = job_environment(run.run_id, run.work, run.attempts)
         if kept is not None:
             restored = checkpoints.begin(context, node, kept, attempt=len(run.attempts))
             told, facts = {**told, **restored.environment}, replace(BEGUN, checkpoints=restored.number)

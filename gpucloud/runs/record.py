@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from gpucloud.boxes.bring_up import UnfitError
+from gpucloud.boxes.waiting import NothingNowError
 from gpucloud.errors import BoxLostError, CloudError, ErrorClass, GpucloudError, InterruptedBySignal
 from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
@@ -35,7 +36,7 @@ def loss_of(error: GpucloudError) -> Loss | None:
             return Loss.INTERRUPTION
         case UnfitError() | ConnectionFailedError():
             return Loss.HARDWARE
-        case CloudError(error_class=ErrorClass.CAPACITY):
+        case CloudError(error_class=ErrorClass.CAPACITY) | NothingNowError():
             return Loss.CAPACITY
         case RestartAskedError():
             return Loss.REQUEST

@@ -14,7 +14,8 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import HANDED_OVER, OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
-from gpucloud.runs.rules import AVOIDED_FOR, CAPACITY_PAUSE_S, away_from, is_in_time
+from gpucloud.planning.waiting import CAPACITY_PAUSE_S
+from gpucloud.runs.rules import AVOIDED_FOR, away_from, is_in_time
 from gpucloud.spec.model import Spec
 
 REPLACE = "replace"

@@ -15,9 +15,10 @@ from gpucloud.errors import ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
 from gpucloud.journal.records import Box
-from gpucloud.journal.runs import Attempt, Failure, Loss, RunState, Work
+from gpucloud.journal.runs import BEFORE_THE_COMMAND, Attempt, Failure, Loss, RunState, Work, has_begun
 from gpucloud.planning.avoidance import Avoided
-from gpucloud.resources import State
+from gpucloud.planning.waiting import pause_after
+from gpucloud.resources import State, rfc3339
 from gpucloud.spec.model import Spec
 
 ASKS_FOR_RESTART = 75
@@ -26,10 +27,8 @@ MOST_FRUITLESS = 3
 """How many fruitless attempts in a row end a run: another one would most likely be lost as well."""
 AVOIDED_FOR = timedelta(hours=1)
 """How long a place is left out after a box was lost there."""
-BACKOFF_S = (0, 5, 10, 20, 40, 80, 160, 300)
-"""The pauses after the first, second … loss in a row; the last one also after any further."""
-CAPACITY_PAUSE_S = 60
-"""The shortest pause after no offer had started."""
+LAST_TRY_WITHIN = timedelta(minutes=5)
+"""How late the last try of a wait may be: whoever tends looks every few minutes."""
 LEAST_AHEAD, LONGEST_AHEAD = timedelta(hours=1), timedelta(days=1)
 """The bounds of what the next box is expected to live, where nothing else says more."""
 EVERY_REASON = tuple(loss for loss in Loss if loss is not Loss.REFUSED)
@@ -47,6 +46,20 @@ class DeadlinePassedError(GpucloudError):
     """The deadline of a run passed before its command had ended."""
 
     error_class = "deadline"
+
+
+class WaitOverError(GpucloudError):
+    """A run has waited for a box as long as it may, and none was to be had."""
+
+    exit_code = 5
+    error_class = str(ErrorClass.CAPACITY)
+
+    def __init__(self, until: datetime, last: Attempt) -> None:
+        super().__init__(
+            f"no box was to be had until {rfc3339(until)}; the last try: {last.message}",
+            hint="wait longer: --wait; or allow more: other GPUs, regions or ways of paying",
+            attempts=[tried(last)],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,10 @@ def after_loss(
         expires_at: its deadline.
         now: the present time.
     """
+    waits_until = end_of_wait(work, attempts)
+    if waits_until is not None:
+        at = min(now + timedelta(seconds=_pause_s(attempts)), waits_until)
+        return Restart(at) if now < waits_until else Stop(WaitOverError(waits_until, attempts[-1]))
     if not may_restart(work, attempts[:-1], attempts[-1].loss):
         return Stop()
     fruitless = _fruitless(attempts)
@@ -87,7 +104,7 @@ def after_loss(
             )
         )
     at = now + timedelta(seconds=_pause_s(attempts))
-    if not is_in_time(expires_at, at):
+    if has_begun(attempts) and not is_in_time(expires_at, at):
         return Stop(_too_late(f"; the last was lost: {attempts[-1].message}"))
     return Restart(at)
 
@@ -116,7 +133,35 @@ def is_in_time(expires_at: datetime | None, at: datetime) -> bool:
 
 def may_restart(work: Work, before: Sequence[Attempt], loss: Loss | None) -> bool:
     """Whether the spec of a run allows a restart after a loss, with these attempts lost before."""
-    return loss in work.reasons and len(before) < work.restarts
+    return loss in work.reasons and restarts_after(work, before) < work.restarts
+
+
+def restarts_after(work: Work, lost: Sequence[Attempt]) -> int:
+    """How many restarts these lost attempts took; the rounds of a wait take none."""
+    rounds = BEFORE_THE_COMMAND if work.wait_s is not None else frozenset[Loss]()
+    return sum(each.loss not in rounds for each in lost)
+
+
+def is_waiting(attempts: Sequence[Attempt]) -> bool:
+    """Whether the next attempt of a run, or the one under way, follows one that got no box."""
+    lost = [each for each in attempts if each.loss is not None]
+    return bool(lost) and lost[-1].loss in BEFORE_THE_COMMAND
+
+
+def end_of_wait(work: Work, attempts: Sequence[Attempt]) -> datetime | None:
+    """Until when a run tries to get a box; ``None`` where it does not wait: it has one, or may not.
+
+    The wait begins when the first try in a row has come to nothing.
+    """
+    if work.wait_s is None or not is_waiting(attempts) or attempts[-1].loss is None:
+        return None
+    begun: datetime | None = None
+    for each in reversed(attempts):
+        if each.loss not in BEFORE_THE_COMMAND:
+            break
+        begun = each.lost_at or each.at
+    assert begun is not None  # noqa: S101  (it waits)
+    return begun + timedelta(seconds=work.wait_s)
 
 
 def _fruitless(attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -139,8 +184,7 @@ def _pause_s(attempts: Sequence[Attempt]) -> int:
     for each in attempts:
         in_a_row = 1 if each.checkpoint not in {None, newest} else in_a_row + 1
         newest = each.checkpoint or newest
-    pause_s = BACKOFF_S[min(in_a_row, len(BACKOFF_S)) - 1]
-    return max(pause_s, CAPACITY_PAUSE_S) if attempts[-1].loss is Loss.CAPACITY else pause_s
+    return pause_after(in_a_row, capacity=attempts[-1].loss is Loss.CAPACITY)
 
 
 def avoided(attempts: Sequence[Attempt], now: datetime) -> Avoided:
@@ -287,7 +331,7 @@ def spec_left(spec: Spec, expires_at: datetime | None, spent_usd: Decimal, now: 
     return left
 
 
-def job_environment(run_id: str, attempts: Sequence[Attempt]) -> Mapping[str, str]:
+def job_environment(run_id: str, work: Work, attempts: Sequence[Attempt]) -> Mapping[str, str]:
     """The variables that say to the command of a run which run it is, and how often it was restarted."""
-    restarts = sum(each.loss is not None for each in attempts)
+    restarts = restarts_after(work, [each for each in attempts if each.loss is not None])
     return {"GPUCLOUD_RUN_ID": run_id, "GPUCLOUD_RESTARTS": str(restarts)}

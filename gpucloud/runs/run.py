@@ -20,7 +20,7 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
-from gpucloud.resources import Machine, Search
+from gpucloud.resources import Machine, Search, rfc3339
 from gpucloud.runs import checkpoints
 from gpucloud.runs.detached import working_nodes
 from gpucloud.runs.job import Job, check_there
@@ -31,6 +31,7 @@ from gpucloud.runs.rules import (
     EVERY_REASON,
     Restart,
     Stop,
+    end_of_wait,
     job_environment,
     may_restart,
 )
@@ -131,7 +132,10 @@ class Attendant:
         """Waits until another attempt is due."""
         pause_s = (step.at - self.context.clock()).total_seconds()
         when = f" in {pause_s:.0f} s" if pause_s >= 1 else ""
-        self.context.tell("restart", f"{why}; trying again{when}")
+        run = self._now()
+        until = end_of_wait(run.work, run.attempts)
+        waits = f", until {rfc3339(until)}" if until else ""
+        self.context.tell("restart", f"{why}; trying again{when}{waits}")
         self.context.tasks.pause(max(pause_s, 0.0))
 
     def _now(self) -> Run:
@@ -181,7 +185,7 @@ class Attendant:
     def _job(self) -> Job:
         """The command, which is told its run and its restarts."""
         run, job = self._now(), self.orders.job
-        told = job_environment(run.run_id, run.attempts)
+        told = job_environment(run.run_id, run.work, run.attempts)
         return replace(job, environment={**job.environment, **told})
 
     def _restart_if_asked(self, code: int) -> None:

@@ -40,8 +40,11 @@ from gpucloud.runs.results import ONCE_S, NotFetchedError, Results, begin_fetchi
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     DEADLINE_PASSED,
+    LAST_TRY_WITHIN,
     Fate,
     Restart,
+    WaitOverError,
+    end_of_wait,
     fate_of,
     fate_of_nodes,
     is_in_time,
@@ -140,7 +143,7 @@ class Tender:
         if run.state is RunState.FETCHING:
             return self._still_there(run)
         if run.state is not RunState.RUNNING or run.box is None:
-            return None if is_in_time(run.expires_at, self.context.clock()) else DEADLINE_PASSED
+            return self._still_waits(run)
         box = self.context.journal.box(run.box)
         if box.state not in OVER:
             if not self.context.may_take(box.lease):
@@ -149,6 +152,14 @@ class Tender:
         if box.state is BoxState.READY and not box.attended:
             return self._exit_code(run, box)
         return fate_of(box)
+
+    def _still_waits(self, run: Run) -> Finding:
+        """The end of a run that has waited long enough for a box, or whose deadline has passed."""
+        now, waits_until = self.context.clock(), end_of_wait(run.work, run.attempts)
+        if waits_until is not None:
+            is_over = failed(WaitOverError(waits_until, run.attempts[-1]))
+            return None if now <= waits_until + LAST_TRY_WITHIN else Fate(ended=is_over)
+        return None if is_in_time(run.expires_at, now) else DEADLINE_PASSED
 
     def _still_there(self, run: Run) -> Finding:
         """The end of a command whose files are not here, or of the box that has them."""

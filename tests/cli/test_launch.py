@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -316,3 +317,29 @@ def test_a_commitment_cannot_be_bought_by_a_launch(cli: Shell, commitment: str) 
     assert refused.code == 2
     assert commitment in refused.err
     assert cli.sandbox.calls() == [], "no cloud was even asked"
+
+
+def test_a_launch_that_waits_for_capacity_buys_it_when_it_is_there(cli: Shell) -> None:
+    cli.sandbox.fault(effect="error", code="InsufficientInstanceCapacity", action="RunInstances", times=1)
+    one_place = ("--instance-type", "g4dn.xlarge", "--cloud", "aws", "--zone", "use1-az4")
+    launched = cli("launch", *one_place, "--wait", "1s", "--yes", "--json")
+    assert launched.code == 0, launched.err
+    assert "trying again in 1 s, until" in launched.err
+    assert [entry["box"] for entry in cli.billed() if entry["kind"] == "instance"] == [launched.box["id"]]
+
+
+def test_a_signal_ends_a_launch_that_waits_at_once_and_nothing_was_bought(cli: Shell) -> None:
+    cli.sandbox.stock(count=0)
+    process = cli.start("launch", "--gpu", "T4", "--zone", "use1-az4", "--wait", "6h", "--yes")
+    assert process.stderr is not None
+    assert any("trying again in 60 s" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    ended = cli.finish(process)
+    assert ended.code == 130
+    assert "nothing of this launch is left" in ended.err
+    assert cli.billed() == []
+
+
+def test_a_wait_that_is_no_time_is_refused(cli: Shell) -> None:
+    refused = cli("launch", "--gpu", "T4", "--wait", "soon", "--yes", "--json")
+    assert (refused.code, "--wait" in refused.error["message"]) == (2, True)

@@ -293,6 +293,19 @@ def test_a_command_that_exits_with_75_is_run_again_on_another_box(cli: Shell) ->
     assert cli.boxes("--all")[1]["expires_at"] <= end, "the second box does not outlive the run"
 
 
+def test_a_run_that_may_wait_tries_again_and_one_whose_wait_is_over_says_so(cli: Shell) -> None:
+    cli.sandbox.fault(effect="error", code="InsufficientInstanceCapacity", action="RunInstances", times=1)
+    one_place = ("--instance-type", "g4dn.xlarge", "--cloud", "aws", "--zone", "use1-az4", "--wait", "2s")
+    ran = cli("run", *one_place, "--", "sh", "-c", "echo $GPUCLOUD_RESTARTS")
+    assert (ran.code, ran.out) == (0, "0\n"), ran.err
+    assert "trying again" in ran.err
+    cli.sandbox.stock(count=0)
+    failed = cli("run", *one_place, "--json", "--", "true")
+    assert (failed.code, failed.error["class"]) == (125, "capacity")
+    assert "no box was to be had until" in failed.error["message"]
+    assert cli.billed() == []
+
+
 def test_a_spot_box_that_is_taken_back_while_it_boots_is_told_apart_too(cli: Shell) -> None:
     process = cli.start(*RUN, "--spot", "--setup", "sleep 600", "--json", "--", "true")
     assert process.stderr is not None

@@ -22,6 +22,7 @@ from tests.shell import PROGRAMS, Shell
 from tests.waiting import until
 
 DETACH = ("run", "--detach", "--gpu", "T4", "--cloud", "aws", "--spot", "--run-id", "r", "--restarts", "3")
+WAITS = ("run", "--detach", "--gpu", "T4", "--zone", "use1-az4", "--run-id", "r", "--wait", "2s")
 LONG_AGO = ("2026-01-01T00:00:00+00:00",)
 FOREVER = ("--", "sh", "-c", "echo begun; sleep 600")
 
@@ -259,6 +260,36 @@ def test_a_detached_run_waits_for_its_first_box_where_there_is_no_capacity(cli: 
     assert cli.billed() == []
     assert tended(cli)[0] == "left", "it is not due yet"
     assert cli("runs", "cancel", "r", "--yes").code == 0
+
+
+def test_a_detached_run_that_may_wait_gets_its_first_box_from_whoever_tends_it(cli: Shell) -> None:
+    """Its time counts from that box, and the tries before are no restarts."""
+    cli.sandbox.stock(count=0)
+    result = cli.home / "result"
+    script = f'echo "$GPUCLOUD_RESTARTS" >{result}'
+    begun = cli(*WAITS, "--ttl", "2h", "--", "sh", "-c", script)
+    assert begun.code == 0, begun.err
+    waiting = the_run(cli)
+    assert (waiting["state"], waiting["most_restarts"]) == ("waiting", 0)
+    assert waiting["waits_until"] in begun.err
+    cli.sandbox.stock(count=None)
+    until(lambda: tended(cli)[0] == "restarted", "the next try")
+    run = the_run(cli)
+    assert run["expires_at"] > waiting["expires_at"]
+    assert (run["waits_until"], run["restarts"]) == (None, 0)
+    until(lambda: tended(cli)[0] == "ended", "the command to end")
+    assert result.read_text() == "0\n"
+    assert most_at_once(cli.sandbox.ledger()) == 1
+    assert cli.billed() == []
+
+
+def test_a_detached_run_fails_once_its_wait_is_over(cli: Shell) -> None:
+    cli.sandbox.stock(count=0)
+    assert cli(*WAITS, "--", "true").code == 0
+    until(lambda: tended(cli)[0] == "ended", "the end of the wait")
+    run = the_run(cli)
+    assert (run["state"], run["failure"]["class"]) == ("failed", "capacity")
+    assert "no box was to be had until" in run["failure"]["message"]
 
 
 def test_without_a_restart_no_capacity_is_the_end_of_a_detached_run(cli: Shell) -> None:

@@ -10,14 +10,17 @@ import pytest
 
 from gpucloud.costs.anomalies import UnusualDay
 from gpucloud.journal.budgets import Per
+from gpucloud.journal.events import RunAttempted, RunLost
 from gpucloud.journal.facts import GuardReport, Place
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
-from gpucloud.monitor.notices import Notice, of_budget, of_state, of_unusual_day
+from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.runs import Attempt, Loss, RunState, Work
+from gpucloud.monitor.notices import Notice, of_budget, of_run_event, of_state, of_unusual_day
 from tests.builders import START
 from tests.costs.test_budgets import NOW, a_budget, billed, standing
 
+MINUTE = timedelta(minutes=1)
 BOX = Box(
     id="b-1",
     name="demo",
@@ -120,3 +123,33 @@ def test_a_deadline_that_was_moved_is_told_again_and_one_that_was_not_has_the_sa
 
     assert key(BOX) == key(replace(BOX, epoch=2))
     assert key(BOX) != key(replace(BOX, expires_at=START + timedelta(hours=8, minutes=10)))
+
+
+def test_a_run_that_waits_is_told_once_and_its_tries_are_no_news() -> None:
+    times = [START + n * MINUTE for n in range(3)]
+    tries = tuple(Attempt(box="b", at=at, lost_at=at, loss=Loss.CAPACITY, message="none") for at in times)
+    run = Run(
+        id="run-1",
+        run_id="r",
+        owner="u-me",
+        state=RunState.WAITING,
+        epoch=1,
+        number=9,
+        lease=None,
+        created_at=START,
+        ended_at=None,
+        expires_at=None,
+        work=Work(spec={}, command="true", wait_s=3600),
+        attempts=tries,
+        detached=True,
+        restart_at=START + 4 * MINUTE,
+        exit_code=None,
+        failure=None,
+    )
+    told: list[str | None] = []
+    for each in tries:
+        for event in (RunAttempted(box=str(each.box)), RunLost(attempt=each, restart_at=START)):
+            stored = StoredEvent(id="e", box="run-1", at=each.at, number=1, event=event)
+            notice = of_run_event(stored, run, None)
+            told.append(notice.text if notice else None)
+    assert told == [None, "Run r waits for a box: there is no capacity.", *[None] * 4]

@@ -21,12 +21,15 @@ from gpucloud.runs.rules import (
     FruitlessError,
     Restart,
     Stop,
+    WaitOverError,
     after_loss,
     avoided,
+    end_of_wait,
     fate_of,
     fate_of_nodes,
     hours_ahead,
     job_environment,
+    restarts_after,
     spec_left,
 )
 from gpucloud.spec.fields import LEAST_USD
@@ -123,10 +126,11 @@ def test_a_run_is_not_restarted_and_fails_by_its_loss(
 
 
 @pytest.mark.parametrize(
-    ("history", "left_s", "goes_on"), [("i", 61, True), ("i", 59, False), ("c", 100, False)]
+    ("history", "left_s", "goes_on"),
+    [("i", 61, True), ("i", 59, False), ("ic", 100, False), ("c", 1, True), ("l", 1, True)],
 )
 def test_no_attempt_is_begun_that_ends_before_it_has_booted(history: str, left_s: int, goes_on: bool) -> None:
-    """The pause counts: after it, a minute must be left."""
+    """The pause counts: after it, a minute must be left. Before its first box a run has no deadline yet."""
     step = after_loss(work(), attempts(history), START + timedelta(seconds=left_s), START)
     assert isinstance(step, Restart) == goes_on
     assert goes_on or (isinstance(step, Stop) and isinstance(step.error, DeadlinePassedError))
@@ -210,6 +214,47 @@ def test_the_next_box_is_expected_to_live(
     assert hours_ahead([*lost, *attempts("c")], expires_at, START) == Decimal(str(expected_h)), sentence
 
 
+WAIT_S = 600
+
+
+@pytest.mark.parametrize(
+    ("history", "waited_s", "pause_s", "sentence"),
+    [
+        ("c", 0, 60, "the first try begins the wait"),
+        ("ccc", 100, 60, "each try after it takes no restart"),
+        ("c", 570, 30, "the last pause ends with the wait"),
+        ("c", 600, None, "and then it is over"),
+        ("l", 0, 0, "a launch that died belongs to the wait: its command had not begun"),
+        ("icc", 300, 60, "after a loss a new wait begins"),
+    ],
+)
+def test_a_run_that_waits_tries_until_its_wait_is_over(
+    history: str, waited_s: int, pause_s: int | None, sentence: str
+) -> None:
+    waits = replace(work(restarts=1), wait_s=WAIT_S)
+    step = after_loss(waits, attempts(history), None, START + timedelta(seconds=waited_s))
+    if pause_s is not None:
+        assert step == Restart(START + timedelta(seconds=waited_s + pause_s)), sentence
+        return
+    assert isinstance(step, Stop)
+    assert isinstance(step.error, WaitOverError)
+    assert (step.error.error_class, step.error.exit_code) == ("capacity", 5)
+
+
+def test_the_rounds_of_a_wait_are_no_restarts_and_other_losses_are() -> None:
+    waits = replace(work(restarts=2), wait_s=WAIT_S)
+    lost = attempts("ccicc")
+    assert restarts_after(waits, lost) == 1
+    assert restarts_after(work(), lost) == len(lost), "without --wait each takes one"
+    assert end_of_wait(waits, lost) == START + timedelta(seconds=WAIT_S)
+    assert end_of_wait(waits, [*lost, Attempt(box="b", at=START)]) is None, "it has a box"
+    assert end_of_wait(work(), lost) is None
+    assert isinstance(after_loss(waits, attempts("cicci"), None, START), Restart)
+    assert after_loss(waits, attempts("iii+i"), None, START) == Stop(), "restarts are as many as before"
+    told = job_environment("r-1", waits, (*lost, Attempt(box="b", at=START)))
+    assert told["GPUCLOUD_RESTARTS"] == "1"
+
+
 def test_a_run_whose_budget_is_spent_gets_no_other_box() -> None:
     spec = load_spec(None, {"gpu": "T4", "budget": "5"})
     with pytest.raises(PriceError, match="has cost 5 USD") as refused:
@@ -252,7 +297,7 @@ def test_every_restart_has_what_is_left_of_a_budget_whatever_the_currency_and_th
 
 def test_a_command_is_told_its_run_and_its_restarts() -> None:
     under_way = Attempt(box="b", at=START)
-    told = job_environment("r-1", (*attempts("ic"), under_way))
+    told = job_environment("r-1", work(), (*attempts("ic"), under_way))
     assert told == {"GPUCLOUD_RUN_ID": "r-1", "GPUCLOUD_RESTARTS": "2"}
 
 

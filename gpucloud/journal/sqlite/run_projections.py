@@ -37,6 +37,9 @@ def attempted(connection: sqlite3.Connection, run: str, at: str, event: events.R
     _refuse_over(run, state)
     _refuse_again(run, state)
     _set(connection, run, RunState.RUNNING, facts.attempted(event.box, datetime.fromisoformat(at)))
+    connection.execute(
+        "UPDATE runs SET expires_at = coalesce(?, expires_at) WHERE id = ?", (plain(event.expires_at), run)
+    )
 
 
 def detached(connection: sqlite3.Connection, run: str, at: str, event: events.RunDetached) -> None:  # noqa: ARG001

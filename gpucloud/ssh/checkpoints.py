@@ -1,7 +1,7 @@
 """The program on a box that keeps a folder in an object store (:mod:`gpucloud_templates.checkpoints`).
 
-Credentials travel on a pipe into a file that only the box's user can read: no argument, log or journal has
-them.
+It travels as one file, an archive that Python runs. Credentials travel on a pipe into a file that only the
+box's user can read: no argument, log or journal has them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+from io import BytesIO
 from typing import Any, cast
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh import rclone
@@ -21,7 +24,8 @@ from gpucloud_templates import CHECKPOINT
 
 FOLDER = ".gpucloud/checkpoints"
 """What belongs to the program, in the home folder of the box's user."""
-PROGRAM = f"{FOLDER}/checkpoints.py"
+NAME = "checkpoints.pyz"
+PROGRAM = f"{FOLDER}/{NAME}"
 TRANSFER_S = 24 * 3600.0
 """Transfers have no limit of their own: the deadline of the box comes first."""
 MOST_BYTES = 65536
@@ -85,8 +89,24 @@ def install(target: Target) -> None:
     """
     if (said := rclone.install(target)) is not None:
         raise CheckpointFailedError(f"rclone could not be installed on {target.alias}: {said}")
-    package = files("gpucloud_templates")
-    _store(target, "checkpoints.py", package.joinpath("checkpoints.py").read_bytes())
+    _store(target, NAME, archive())
+
+
+@cache
+def archive() -> bytes:
+    """The program as one file, an archive that Python runs. The same program gives the same bytes."""
+    package = files("gpucloud_templates").joinpath("checkpoints")
+    texts = {
+        f"checkpoints/{item.name}": item.read_bytes()
+        for item in package.iterdir()
+        if item.name.endswith(".py")
+    }
+    texts["__main__.py"] = b"from checkpoints.__main__ import main\n\nmain()\n"
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as file:
+        for name in sorted(texts):
+            file.writestr(ZipInfo(name), texts[name], ZIP_DEFLATED)
+    return packed.getvalue()
 
 
 def send_credentials(target: Target, reading: Mapping[str, str], writing: Mapping[str, str]) -> None:
@@ -115,7 +135,14 @@ def begin(
         CheckpointFailedError: the store refused, or the box cannot write the folder.
         ConnectionFailedError: the box could not be reached.
     """
-    said = _asked(target, "begin", rclone.PROGRAM, folder, run_folder, str(attempt), json.dumps(dict(logs)))
+    settings = {
+        "rclone": rclone.PROGRAM,
+        "folder": folder,
+        "run": run_folder,
+        "attempt": attempt,
+        "logs": dict(logs),
+    }
+    said = _asked(target, "begin", json.dumps(settings))
     where, damaged = said.get("folder"), said.get("damaged")
     if not isinstance(where, str) or not where.startswith("/") or "\0" in where:
         raise CheckpointFailedError(f"{target.alias} returned no folder of checkpoints")

@@ -1,96 +1,24 @@
-"""The program that keeps a box's folder in an object store: the real rclone, and a folder as the store."""
+"""The program that keeps a box's folder in an object store: sets, restoring, logs, the notice."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import gpucloud_templates.checkpoints as program
-from gpucloud.ssh.checkpoints import PROGRAM, hook
-from tests.shell import PROGRAMS
-
-LOGS = {"boot": ["boot.log", "setup.log"], "job": ["out"]}
-RCLONE = str(PROGRAMS / "rclone")
-
-
-@dataclass(frozen=True)
-class Box:
-    """A box with the program in the home folder of its user."""
-
-    home: Path
-    store: Path
-    rclone: str = RCLONE
-
-    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, PROGRAM, *words]
-        return subprocess.run(
-            command, cwd=self.home, env=self.environ, capture_output=True, text=True, check=False
-        )
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}
-
-    def begin(self, attempt: int) -> Any:
-        done = self.ask("begin", self.rclone, "saved", "bucket/lab/r1", str(attempt), json.dumps(LOGS))
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def upload(self) -> Any:
-        done = self.ask("upload")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def write(self, name: str, text: str) -> None:
-        file = self.home / "saved" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-
-    def files(self) -> dict[str, str]:
-        folder = self.home / "saved"
-        found = (file for file in folder.rglob("*") if file.is_file())
-        return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in found}
-
-    def attempt(self, number: int) -> Path:
-        """What an attempt has written."""
-        return self.store / "bucket/lab/r1/attempts" / str(number)
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Callable[..., Box]:
-    store = tmp_path / "store"
-
-    def made(name: str, **changes: str) -> Box:
-        own = tmp_path / name / ".gpucloud/checkpoints"
-        own.mkdir(parents=True)
-        remotes = (f"[{each}]\ntype = alias\nremote = {store}\n" for each in ("store", "own"))
-        (own / "rclone.conf").write_text("".join(remotes), encoding="utf-8")
-        Path(own / "checkpoints.py").write_bytes(Path(program.__file__).read_bytes())
-        return Box(tmp_path / name, store, **changes)
-
-    return made
-
-
-def failing(folder: Path, word: str) -> str:
-    """An rclone that fails at one of its commands, as one whose connection is lost."""
-    script = folder / "rclone-without-a-command"
-    script.write_text(f'#!/bin/sh\ncase " $* " in *" {word} "*) exit 1 ;; esac\nexec {RCLONE} "$@"\n')
-    script.chmod(0o755)
-    return str(script)
+from gpucloud.ssh.checkpoints import hook
+from gpucloud_templates.checkpoints import manifest
+from tests.templates.conftest import MANIFESTS, RCLONE, Box, failing
 
 
 def test_the_next_box_gets_the_files_and_their_times(box: Callable[..., Box]) -> None:
     first = box("first")
     assert first.begin(1) == {"folder": str(first.home / "saved"), "restored": None, "damaged": []}
     first.write("model", "one")
-    first.write("a/b c/ü", "kept")
+    first.write_folder("a", {"b c/ü": "kept"})
     assert first.upload() == {"number": 1, "files": 2, "bytes": 7}
     first.write("model", "two")
     assert first.upload() == {"number": 2, "files": 2, "bytes": 7}
@@ -111,7 +39,7 @@ def test_an_upload_that_is_cut_off_leaves_the_checkpoint_before(
     first.begin(1)
     first.write("model", "good")
     first.upload()
-    cut = box("cut", rclone=failing(tmp_path, "rcat"))
+    cut = box("cut", rclone=failing(tmp_path, MANIFESTS))
     cut.begin(2)
     cut.write("model", "half")
     assert cut.ask("upload").returncode != 0
@@ -124,13 +52,13 @@ def test_an_upload_that_is_cut_off_leaves_the_checkpoint_before(
 
 
 def test_a_failed_upload_is_made_good_by_the_next_one(box: Callable[..., Box], tmp_path: Path) -> None:
-    one = box("one", rclone=failing(tmp_path, "rcat"))
+    one = box("one", rclone=failing(tmp_path, MANIFESTS))
     one.begin(1)
     one.write("model", "new")
     assert one.ask("upload").returncode != 0
-    settings = one.home / ".gpucloud/checkpoints/settings.json"
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), "rclone": RCLONE}))
-    assert one.upload()["number"] == 1
+    one.use(RCLONE)
+    assert one.upload()["number"] == 2, "the first one may have got through"
+    assert not (one.attempt(1) / "2").exists(), "its files were up"
     assert box("two").begin(2)["restored"]["attempt"] == 1
 
 
@@ -176,8 +104,8 @@ def test_an_emptied_folder_is_no_checkpoint(box: Callable[..., Box]) -> None:
     ],
 )
 def test_a_list_of_files_that_is_damaged_or_leads_elsewhere_is_refused(marker: bytes) -> None:
-    with pytest.raises(program.DamagedError):
-        program.checked(marker)
+    with pytest.raises(manifest.DamagedError):
+        manifest.checked(marker)
 
 
 @pytest.mark.parametrize("name", ["../escaped", "gone"])
@@ -203,7 +131,7 @@ def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(
     """The command would begin anew, for days."""
     for broken in (failing(tmp_path, "lsf"), str(tmp_path / "no-rclone-at-all")):
         one = box(Path(broken).name + "-box", rclone=broken)
-        done = one.ask("begin", one.rclone, "saved", "bucket/lab/r1", "1", "{}")
+        done = one.ask("begin", json.dumps(one.settings))
         assert done.returncode != 0, done.stdout
 
 
@@ -224,7 +152,8 @@ def test_the_end_of_a_box_uploads_the_ends_of_its_logs_without_the_values_of_its
     assert not (one.attempt(1) / "logs/job.log").exists(), "there is none"
     line = "x" * 99 + "\n"
     (one.home / "out").write_text(line * 80_000 + "last\n")
-    one.write("unfit\n", "")
+    one.write("model", "2")
+    one.use(failing(one.home, MANIFESTS))
     assert one.ask("upload").returncode != 0, "the checkpoint failed"
     kept = (one.attempt(1) / "logs/job.log").read_text()
     assert kept.endswith("last\n")

@@ -302,6 +302,8 @@ class Box:
     def upload(self, source: str, destination: str = ".", *, node: int = 0) -> None:
         """Copies files to a node, as rsync does: ``folder/`` means the contents of a folder.
 
+        Of a folder, what git ignores, ``.git``, virtual environments and what ``.gpucloudignore`` names stay.
+
         Raises:
             NotCopiedError: they could not be copied.
         """

@@ -608,6 +608,7 @@ class Client:
         from gpucloud.api.results import Launched
         from gpucloud.api.several import launch_all
         from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+        from gpucloud.boxes.sending import look
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
         from gpucloud.runs.detached import from_anywhere
@@ -636,6 +637,7 @@ class Client:
         with self._session.operation() as context:
             if spec.on_sick == REPLACE:
                 context.notice("launch", WHO_REPLACES)
+            look(context, spec)
             boxes, failure = launch_all(Buyer(context, self.catalog, terms, saved, confirm), wait)
             ready = tuple(self._read(context.journal.latest(box)) for box in boxes)
         return Launched(boxes=ready, failure=failure)
@@ -1503,11 +1505,14 @@ class Client:
 
     def sync(self, name: str, source: str, destination: str, *, up: bool, node: int = 0) -> None:
         """Copies files to a node (``up``) or from it; see :meth:`gpucloud.Box.upload`."""
-        from gpucloud.ssh.files import rsync_down, rsync_up
-        from gpucloud.ssh.keys import find_program
+        from gpucloud.boxes.sending import upload
+        from gpucloud.sources.selection import Source, select
+        from gpucloud.ssh.files import rsync_down
 
-        find_program("rsync")
-        (rsync_up if up else rsync_down)(self.connect(name, node=node), source, destination)
+        if not up:
+            return rsync_down(self.connect(name, node=node), source, destination)
+        chosen = select(Source(source, source, destination or "."))
+        return upload(self.connect(name, node=node), chosen)
 
     def connect(self, name: str, *, node: int = 0) -> Target:
         """Opens the shared ssh connection to a node; the clouds are asked only if it does not answer.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from gpucloud.api.results import Ran
 from gpucloud.api.runs import Run as PublicRun
 from gpucloud.api.several import refuse_several
 from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.sending import look
 from gpucloud.boxes.waiting import NothingNowError
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import GpucloudError, UsageError
@@ -31,6 +33,7 @@ from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.waiting import may_pass
 from gpucloud.resources import rfc3339
 from gpucloud.runs.checkpoints import Settings, settle
+from gpucloud.runs.command import refuse_absent
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import loss_of, write_end, write_loss
@@ -55,6 +58,11 @@ def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, s
     """
     if not command:
         raise UsageError("specify a command, after --", hint="gpucloud run --gpu T4 -- nvidia-smi")
+    if not isinstance(command, str) and len(command) == 1 and any(map(str.isspace, command[0])):
+        raise UsageError(
+            f"{command[0]!r} would be the name of a program, with its spaces",
+            hint=f"for a shell: gpucloud run … -- sh -c {shlex.quote(command[0])}",
+        )
     if fetch:
         find_program("rsync")
     for _, here in fetch:
@@ -215,6 +223,7 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     kept = _settled(client, context, wanted)
+    refuse_absent(work.command, wanted.spec, look(context, wanted.spec))
     record = _first_step(client, context, wanted, work, alone=alone)
     attendant = Attendant(
         context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
@@ -234,6 +243,7 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
         raise UsageError("on_sick: replace needs restarts", hint="add --restarts 3")
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     kept = _settled(client, context, wanted)
+    refuse_absent(work.command, wanted.spec, look(context, wanted.spec))
     record = _first_step(client, context, wanted, work, alone=alone)
     try:
         box = Attempts(client, context, wanted).buy(record, kept)

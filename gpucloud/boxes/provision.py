@@ -39,6 +39,7 @@ from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
+from gpucloud.sources.selection import read_source, refuse_missing
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import Target, disconnect, forget, is_connected, socket_folder
 from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, renew_host_key
@@ -119,9 +120,8 @@ def refuse_impossible(spec: Spec) -> None:
     """
     if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
         raise UsageError("--accept-test cannot test MIG slices, only whole GPUs", hint="omit --accept-test")
-    missing = [item for item in spec.sync if not Path(item.partition(":")[0]).exists()]
-    if missing:
-        raise UsageError(f"--sync: {missing[0].partition(':')[0]} does not exist")
+    for item in spec.sync:
+        refuse_missing(read_source(item))
     for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
         find_program(program)
     socket_folder()
@@ -249,7 +249,7 @@ def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     mount_all(context, nodes[0], attached)
     store_environment(context, nodes, wanted.environment)
     if wanted.deliver is None:
-        copy_files(context, nodes, wanted.spec.sync)
+        copy_files(context, nodes, wanted.spec)
     else:
         wanted.deliver(box, nodes)
     bring(context, nodes, purchase.deal.plan.data)

@@ -10,14 +10,16 @@ from typing import TypeVar
 
 from gpucloud.boxes.bring_up import check_machines
 from gpucloud.boxes.ingress import reach
+from gpucloud.boxes.sending import upload
 from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.records import Box
 from gpucloud.redaction import redact
 from gpucloud.runtime.context import Context
+from gpucloud.sources.selection import read_source, select
+from gpucloud.spec.model import Spec
 from gpucloud.ssh.boot import LOG_BYTES, LOG_LINES
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run
 from gpucloud.ssh.environment import ENVIRONMENT, LOAD, STORE, environment_text, values_in
-from gpucloud.ssh.files import rsync_up
 from gpucloud.ssh.job import SETUP, WAIT_S, JobLostError, jobs, start, stop, wait
 from gpucloud.ssh.logs import job_files
 
@@ -61,18 +63,21 @@ def store_environment(context: Context, nodes: Sequence[Target], environment: Ma
             raise GpucloudError(f"the variables could not be written to {node.alias}: {said}")
 
 
-def copy_files(context: Context, nodes: Sequence[Target], sync: Sequence[str]) -> None:
+def copy_files(context: Context, nodes: Sequence[Target], spec: Spec) -> None:
     """Copies the files of a spec to each node.
 
     Raises:
+        UsageError: a source does not exist any more.
         NotCopiedError: a file could not be copied.
         ConnectionFailedError: a node could not be reached.
     """
-    for item in sync:
-        local, _, remote = item.partition(":")
+    for item in spec.sync:
         context.tell("sync", item)
+        selection = context.tasks.run(partial(select, read_source(item), spec.exclude), FILES_TIMEOUT_S)
         for node in nodes:
-            context.tasks.run(partial(rsync_up, node, local, remote or "."), FILES_TIMEOUT_S)
+            context.tasks.run(
+                partial(upload, node, selection, tell=partial(context.tell, "sync")), FILES_TIMEOUT_S
+            )
 
 
 def set_up(context: Context, box: Box, nodes: Sequence[Target], commands: str | None) -> None:

@@ -453,6 +453,34 @@ class SyncDocument(TypedDict):
     destination: str
 
 
+class TravellingFile(TypedDict):
+    """A file or link that would be copied to a box.
+
+    Attributes:
+        there: its path on the box: absolute, or from the home folder.
+    """
+
+    here: str
+    there: str
+    size_bytes: int
+
+
+class SyncListDocument(TypedDict):
+    """What ``--dry-run`` lists.
+
+    Attributes:
+        size_bytes: of all files.
+        left_out_files: how many files stay here, without those of ``.git``.
+        secrets: files that would travel and look like secrets.
+    """
+
+    files: list[TravellingFile]
+    size_bytes: int
+    left_out_files: int
+    left_out_bytes: int
+    secrets: list[str]
+
+
 class PortDocument(TypedDict):
     """A port on a box, and the local address that leads to it."""
 
@@ -1204,6 +1232,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "ssh-config": SshConfigDocument,
     "sweep": SweepDocument,
     "sync": SyncDocument,
+    "sync-list": SyncListDocument,
     "tend": TendDocument,
     "version": VersionDocument,
     "volume": VolumeAnswerDocument,

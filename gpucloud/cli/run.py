@@ -20,6 +20,7 @@ from gpucloud.cli.options import RunId, Wait, duration_of, takes_spec
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.sync import fetched
+from gpucloud.cli.travelling import DryRun, list_sources
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.runs import RunState
 from gpucloud.resources import rfc3339
@@ -87,6 +88,8 @@ class JobOptions(Options):
         typer.Option("--detach", help="Leave the command running; gpucloud tend restarts and ends the run."),
     ] = False
 
+    dry_run: DryRun = False
+
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of :meth:`gpucloud.Client.run` that these options are."""
@@ -122,7 +125,8 @@ def run(
     """Launch a box for one command, and delete the box in every outcome.
 
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
-    the home folder, where --sync copies its files. With --nodes it runs on every node, with variables such as
+    the home folder, where --sync copies its files, without what git ignores, .git and virtual environments;
+    --setup, which may read them, comes before it. With --nodes it runs on every node, with variables such as
     NODE_RANK and MASTER_ADDR: each line of output begins with its node, and the first failure ends the
     others. With --detach, exits with 0 once the command runs, and prints the run's ID.
     """
@@ -131,6 +135,8 @@ def run(
             f"{command[0]} is a spec file, not a command",
             hint=use_file("gpucloud run", f"{command[0]} -- COMMAND"),
         )
+    if job.dry_run:
+        return list_sources(app, spec)
     settings = job.settings
     spec, _ = completed(app, spec)
     settings |= {"alone": run_id is not None, "accept_snapshot_price": accept_snapshot_price}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -11,6 +12,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.ssh import Node
+from gpucloud.cli.travelling import DryRun, list_files
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,19 +39,34 @@ def sync(
     destination: Annotated[
         str, typer.Argument(help="Destination: NAME:PATH on a box, or a local path.", metavar="DST")
     ],
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            help="Of a folder that goes to the box, leave this out too, as in .gitignore. Repeatable.",
+            metavar="PATTERN",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
     node: Node = 0,
 ) -> None:
-    """Copy files to or from a box with rsync: `SRC/` copies a folder's contents, `SRC` the folder itself."""
+    """Copy files to or from a box with rsync: `SRC/` copies a folder's contents, `SRC` the folder itself.
+
+    Of a folder that goes to a box, what git ignores stays here, as do .git, virtual environments, and what
+    .gpucloudignore names; `!.git/` there, or as --exclude, brings something back.
+    """
     way = read_way(source, destination)
+    if not way.up and (exclude or dry_run):
+        raise UsageError("--exclude and --dry-run are for files that go to a box", hint=_HINT)
     if way.up and not Path(way.source).exists():
         raise UsageError(f"no such file: {way.source}", hint=_HINT)
-    from gpucloud.ssh.files import rsync_down, rsync_up
-    from gpucloud.ssh.keys import find_program
+    if way.up and _sent(app, way, exclude or (), dry_run=dry_run, node=node):
+        return
+    if not way.up:
+        from gpucloud.ssh.files import rsync_down
 
-    find_program("rsync")
-    target = app.client.connect(way.box, node=node)
-    copy = rsync_up if way.up else rsync_down
-    copy(target, way.source, way.destination, quiet=not app.output.styled(sys.stderr))
+        quiet = not app.output.styled(sys.stderr)
+        rsync_down(app.client.connect(way.box, node=node), way.source, way.destination, quiet=quiet)
     if app.output.json:
         answer: SyncDocument = {
             "box": way.box,
@@ -58,6 +75,20 @@ def sync(
             "destination": way.destination,
         }
         app.output.document("sync", answer)
+
+
+def _sent(app: App, way: Way, exclude: Sequence[str], *, dry_run: bool, node: int) -> bool:
+    """Copies files to a box, or lists them; returns whether they were only listed."""
+    from gpucloud.boxes.sending import remarks, upload
+    from gpucloud.sources.selection import Source, select
+
+    chosen = select(Source(way.source, way.source, way.destination or "."), exclude)
+    if dry_run:
+        list_files(app, [chosen])
+        return True
+    app.output.say_each(remarks([chosen]))
+    upload(app.client.connect(way.box, node=node), chosen, quiet=not app.output.styled(sys.stderr))
+    return False
 
 
 def read_way(source: str, destination: str) -> Way:

@@ -69,7 +69,7 @@ def _set_up_again(context: Context, box: Box, spec: Spec, keys: Path) -> Box:
         context.tasks.run(partial(boot_again, node, box.boot.steps))
     measured = bring_up(context, box, keys)
     end_setup(context, nodes)
-    copy_files(context, nodes, () if was_ready else spec.sync)
+    copy_files(context, nodes, spec.replaced(sync=()) if was_ready else spec)
     bring(context, nodes, located(context, spec))
     set_up(context, box, nodes, spec.setup)
     ready = hand_over(context, box, keys, Facts(measured=measured, setup_error=""))

@@ -409,6 +409,17 @@ def sync(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))
 
 
+def ignored(value: object) -> tuple[str, ...]:
+    """Reads patterns of ``.gitignore``; commas belong to them."""
+    found = [_scalar(item, "a pattern as in .gitignore") for item in _listed(value)]
+    for pattern in found:
+        if not pattern.strip() or re.search(r"[\0\n]", pattern):
+            raise ValueError(
+                f"{shown(pattern)} is not a pattern; allowed: one as in .gitignore: *.ckpt, data/"
+            )
+    return tuple(dict.fromkeys(found))
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A volume of a spec: the first of these names that can be used, and where a box mounts it."""

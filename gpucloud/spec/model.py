@@ -433,6 +433,15 @@ class Spec:
             default=(),
         )
     )
+    exclude: tuple[str, ...] = field(
+        metadata=_declared(
+            read.ignored,
+            Flag(BOX, "PATTERN"),
+            {**_STRINGS, "examples": ["*.ckpt", "data/"]},
+            "What sync leaves out, besides what git ignores and .gpucloudignore names, as in .gitignore.",
+            default=(),
+        )
+    )
     volumes: tuple[str, ...] = field(
         metadata=_declared(
             read.volumes,

@@ -157,7 +157,9 @@ def test_a_kept_box_ends_at_its_deadline(own_clouds: Shell) -> None:
 
 def test_a_box_whose_guard_does_not_run_is_not_kept(cli: Shell) -> None:
     """It would not end by itself."""
-    stop = "sudo systemctl stop gpucloud-guard.service; cd /run; mv gpucloud gone; touch gpucloud; exit 3"
+    stop = (
+        "sudo systemctl stop gpucloud-guard.service; cd ../../run; mv gpucloud gone; touch gpucloud; exit 3"
+    )
     failed = cli("launch", "--gpu", "T4", "--name", "x", "--yes", "--keep-on-failure", "--setup", stop)
     assert failed.code == 1
     assert "not kept" in failed.err

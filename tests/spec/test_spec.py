@@ -59,6 +59,7 @@ env:
   DEBUG: on
   TOKEN:
 sync: [".:work"]
+exclude: ["*.ckpt"]
 ports: [8888, 6006]
 tags: {team: ml}
 allow_from: [203.0.113.7]

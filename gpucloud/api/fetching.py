@@ -14,6 +14,7 @@ from gpucloud.inventory.holding import holding
 from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.runs import RUNS_OVER, RunState
+from gpucloud.runs.code import forget_code
 from gpucloud.runs.detached import working_nodes
 from gpucloud.runs.results import NotFetchedError, Results
 from gpucloud.runs.tend import end_boxes
@@ -52,6 +53,7 @@ def fetch_run(client: Client, context: Context, run_id: str, files: Sequence[tup
             keep_logs(context, nodes)
         context.journal.write(taken, RunEnded(state=RunState.ENDED, exit_code=run.exit_code))
         end_boxes(context, [context.journal.box(run.box)])
+        forget_code(context, run)
     except NotFetchedError as error:
         raise priced(error, client) from error.__cause__
     finally:

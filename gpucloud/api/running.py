@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box as PublicBox
@@ -33,6 +34,7 @@ from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.waiting import may_pass
 from gpucloud.resources import rfc3339
 from gpucloud.runs.checkpoints import Settings, settle
+from gpucloud.runs.code import bring_here, deliver, forget_code, freeze_code
 from gpucloud.runs.command import refuse_absent
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
@@ -76,6 +78,7 @@ def wanted_of_run(
     *,
     accept_snapshot_price: bool,
     keep_on_failure: bool = False,
+    frozen: bool = False,
 ) -> Wanted:
     """The box of a run: it belongs to this process, and has a deadline all the same.
 
@@ -85,6 +88,7 @@ def wanted_of_run(
         run_id: the id of the run, which the box has as a tag.
         accept_snapshot_price: whether the shipped price may be used if a cloud returns none today.
         keep_on_failure: whether the box is kept if its set-up fails.
+        frozen: whether its files are frozen, and need not be here any more.
 
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.
@@ -92,7 +96,7 @@ def wanted_of_run(
     refuse_several(spec, "launch --count")
     spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
     environment = environment_of(spec, variables)
-    refuse_impossible(spec)
+    refuse_impossible(spec.replaced(sync=()) if frozen else spec)
     return Wanted(
         spec=spec,
         environment=environment,
@@ -119,6 +123,7 @@ class Attempts:
             kept: where its checkpoints go, if it has any.
 
         Raises:
+            CodeNotHereError: another machine has the code of the run.
             PriceError: the budget of the run is spent; or as :meth:`Buyer.buy`.
             GpucloudError: as :meth:`Buyer.buy`.
         """
@@ -129,7 +134,15 @@ class Attempts:
         if run.attempts:
             spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
         carried = _carried(run, kept, spec, now)
-        wanted = replace(self.wanted, spec=spec, run=run, avoided=avoided(run.attempts, now), carried=carried)
+        archive = bring_here(self.context, run, kept)
+        wanted = replace(
+            self.wanted,
+            spec=spec,
+            run=run,
+            avoided=avoided(run.attempts, now),
+            carried=carried,
+            deliver=None if archive is None else partial(deliver, self.context, run, archive),
+        )
         try:
             box = Buyer(self.context, self.client.catalog, wanted).buy()
         except GpucloudError as error:
@@ -223,7 +236,7 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     kept = _settled(client, context, wanted)
-    refuse_absent(work.command, wanted.spec, look(context, wanted.spec))
+    work = _with_code(context, wanted.spec, work, kept)
     record = _first_step(client, context, wanted, work, alone=alone)
     attendant = Attendant(
         context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
@@ -232,6 +245,8 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
         code = attendant.run()
     except NotFetchedError as error:
         raise priced(error, client) from error.__cause__
+    finally:
+        forget_code(context, record)
     assert attendant.box is not None  # noqa: S101  (its command has ended)
     box = PublicBox.read(context.journal.box(attendant.box.id), client, context.clock())
     return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))
@@ -243,7 +258,7 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
         raise UsageError("on_sick: replace needs restarts", hint="add --restarts 3")
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     kept = _settled(client, context, wanted)
-    refuse_absent(work.command, wanted.spec, look(context, wanted.spec))
+    work = _with_code(context, wanted.spec, work, kept)
     record = _first_step(client, context, wanted, work, alone=alone)
     try:
         box = Attempts(client, context, wanted).buy(record, kept)
@@ -251,9 +266,21 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
     except BaseException as error:
         if not _waits(context, record, error):
             write_end(context, record, error)
+            forget_code(context, record)
             raise
     context.journal.release(record)
     return PublicRun.read(context.journal.run(record.id), client, context.clock())
+
+
+def _with_code(context: Context, spec: Spec, work: Work, kept: Settings | None) -> Work:
+    """The work of a run, with the files that its boxes get frozen.
+
+    Raises:
+        UsageError: they cannot be, or the command would not find a script of its own.
+    """
+    chosen = look(context, spec)
+    refuse_absent(work.command, spec, chosen)
+    return replace(work, code=freeze_code(context, chosen, kept))
 
 
 def _waits(context: Context, record: Run, error: BaseException) -> bool:

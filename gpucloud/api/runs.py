@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.costs.spend import charges, totals_of
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import Claim
-from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
+from gpucloud.journal.runs import RUNS_OVER, Code, Failure, Loss, RunState
 from gpucloud.resources import rfc3339
 from gpucloud.runs.rules import end_of_wait, restarts_after
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
-    from gpucloud.api.documents import RunAttemptDocument, RunRecordDocument
+    from gpucloud.api.documents import RunAttemptDocument, RunCodeDocument, RunRecordDocument
     from gpucloud.journal.records import Box
     from gpucloud.journal.records import Run as JournalRun
     from gpucloud.journal.runs import Attempt
@@ -123,6 +123,7 @@ class Run:
         cost_so_far: what they have cost, by currency.
         cluster: the cluster whose engine wants it, and runs its own commands there; ``None`` for a command.
         slots: the slots of that cluster, which are the nodes of its box.
+        code: the files that every attempt gets, frozen at the submission; ``None`` without any.
     """
 
     run_id: str
@@ -145,6 +146,7 @@ class Run:
     cost_so_far: tuple[Money, ...]
     cluster: str | None = None
     slots: tuple[str, ...] = ()
+    code: Code | None = None
 
     @classmethod
     def read(cls, run: JournalRun, client: Client, now: datetime) -> Run:
@@ -175,6 +177,7 @@ class Run:
             cost_so_far=tuple(totals_of(spent)),
             cluster=run.work.slots.cluster if run.work.slots else None,
             slots=run.work.slots.names if run.work.slots else (),
+            code=run.work.code,
         )
 
     def document(self) -> RunRecordDocument:
@@ -201,6 +204,7 @@ class Run:
             "cost_so_far": [money.document() for money in self.cost_so_far],
             "cluster": self.cluster,
             "slots": list(self.slots),
+            "code": None if self.code is None else _code(self.code),
         }
 
 
@@ -217,6 +221,17 @@ def find_run(client: Client, run_id: str) -> JournalRun:
     from gpucloud.boxes.connection import no_such
 
     raise no_such("run", run_id, known, hint="see your runs: gpucloud runs list --all")
+
+
+def _code(code: Code) -> RunCodeDocument:
+    return {
+        "sha256": code.sha256,
+        "size_bytes": code.size_bytes,
+        "files": code.files,
+        "commit": code.commit,
+        "machine": code.machine,
+        "stored": code.stored,
+    }
 
 
 def _time(moment: datetime | None) -> str | None:

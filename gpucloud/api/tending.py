@@ -16,9 +16,10 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.runs.checkpoints import Settings
+from gpucloud.runs.code import forget_code, prune
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.results import NotFetchedError
-from gpucloud.runs.tend import NotHereError, Tended, Tender, end_boxes
+from gpucloud.runs.tend import Did, NotHereError, Tended, Tender, end_boxes
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.spec.file import load_spec
@@ -48,6 +49,10 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
                 done.append(Tender(context, buyer.buy).tend(run))
             except NotFetchedError as error:
                 raise priced(error, client) from error.__cause__
+            if done[-1].did is Did.ENDED:
+                forget_code(context, run)
+    with isolated(troubles, "the code of runs that are over"):
+        prune(context)
     looked: list[TendedBox] = []
     for box in to_look_after(context):
         with isolated(troubles, f"box {box.name!r}"):
@@ -76,6 +81,7 @@ class _Buyer:
                 self.variables,
                 run.run_id,
                 accept_snapshot_price=run.work.accept_snapshot_price,
+                frozen=run.work.code is not None,
             )
         except UsageError as error:
             raise NotHereError(run.run_id, error) from error

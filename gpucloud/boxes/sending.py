@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from shlex import quote
 
+from gpucloud.journal.runs import Code
 from gpucloud.runtime.context import Context
 from gpucloud.sources.archive import size_text
 from gpucloud.sources.selection import Selection, select_all
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import Target
+from gpucloud.ssh.code import unpack
 from gpucloud.ssh.files import rsync_up
 
 SELECT_S = 3600.0
+FILES_S = 24 * 3600.0
+"""Copying has no limit of its own: the deadline of the box comes first."""
 TOLD_FROM_BYTES = 10_000_000
 """From this size on, progress is told."""
 MOST_NAMED = 5
@@ -75,6 +80,21 @@ def upload(
         return
     paths = [entry.path for entry in selection.entries]
     rsync_up(node, f"{selection.root.rstrip('/')}/", source.remote, paths=paths, quiet=quiet, tell=tell)
+
+
+def send_frozen(context: Context, nodes: Sequence[Target], archive: Path, code: Code) -> None:
+    """Sends the frozen code of a run to all nodes at the same time, and unpacks it there.
+
+    Raises:
+        NotCopiedError: it arrived damaged, or a file cannot be written there.
+        ConnectionFailedError: a node could not be reached.
+    """
+    send = partial(unpack, archive=archive, sha256=code.sha256, absolute=code.absolute)
+    large = code.size_bytes >= TOLD_FROM_BYTES
+    tells = [partial(context.tell, "sync") if large else None, *[None] * (len(nodes) - 1)]
+    calls = [partial(send, node, tell=tell) for node, tell in zip(nodes, tells, strict=True)]
+    for call in [context.tasks.start(each) for each in calls]:
+        context.tasks.wait(call, FILES_S)
 
 
 def files_text(count: int) -> str:

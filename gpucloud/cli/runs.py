@@ -19,8 +19,9 @@ from gpucloud.cli.palette import Cell, Role
 from gpucloud.cli.ssh import Node
 from gpucloud.cli.sync import fetched
 from gpucloud.errors import UsageError
-from gpucloud.journal.runs import Loss, RunState
+from gpucloud.journal.runs import Code, Loss, RunState
 from gpucloud.resources import rfc3339
+from gpucloud.sources.archive import size_text
 from gpucloud.ssh.job import RUN
 from gpucloud_pricing import format_money
 
@@ -81,6 +82,7 @@ def show(app: App, run: RunName) -> None:
         "expires_at": rfc3339(found.expires_at) if found.expires_at else None,
         "ended_at": rfc3339(found.ended_at) if found.ended_at else None,
         "cost_so_far": _money(found.cost_so_far),
+        "code": None if found.code is None else _frozen(found.code),
         "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
     }
     app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
@@ -169,6 +171,14 @@ def _row(run: Run, now: datetime) -> Sequence[object]:
         None if over else duration_text(run.expires_at - now) if run.expires_at else _no_end(run),
         _command(run),
     )
+
+
+def _frozen(code: Code) -> str:
+    """What every attempt of a run gets, in words."""
+    size = f"{counted(code.files, 'file')}, {size_text(code.size_bytes)} packed"
+    commit = f", commit {code.commit}" if code.commit else ""
+    where = f"frozen on {code.machine}" + (" and in its store" if code.stored else "")
+    return f"{size}{commit}, {where}: {code.sha256}"
 
 
 def _no_end(run: Run) -> str:

@@ -9,6 +9,7 @@ from gpucloud.boxes.bring_up import bring_up, hand_over, targets
 from gpucloud.boxes.data import bring
 from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.keeping import SETUP_FAILURES, failure_facts, setup_failed
+from gpucloud.boxes.sending import send_frozen
 from gpucloud.boxes.setup import copy_files, end_setup, set_up
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
@@ -16,8 +17,10 @@ from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.journal.runs import Code
 from gpucloud.planning.data_sets import located
 from gpucloud.runtime.context import Context
+from gpucloud.sources.archive import path_of
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.boot import boot_again
@@ -69,7 +72,11 @@ def _set_up_again(context: Context, box: Box, spec: Spec, keys: Path) -> Box:
         context.tasks.run(partial(boot_again, node, box.boot.steps))
     measured = bring_up(context, box, keys)
     end_setup(context, nodes)
-    copy_files(context, nodes, spec.replaced(sync=()) if was_ready else spec)
+    code = _code_of(context, box)
+    if code is not None and not was_ready:
+        send_frozen(context, nodes, _archive_of(context, code), code)
+    else:
+        copy_files(context, nodes, spec.replaced(sync=()) if was_ready else spec)
     bring(context, nodes, located(context, spec))
     set_up(context, box, nodes, spec.setup)
     ready = hand_over(context, box, keys, Facts(measured=measured, setup_error=""))
@@ -98,9 +105,34 @@ def _spec_of(context: Context, box: Box) -> Spec:
             hint=f"run the commands yourself: gpucloud ssh {box.name}",
         )
     spec = load_spec(None, dict(box.wanted.spec))
+    if (code := _code_of(context, box)) is not None and box.setup_error:
+        _archive_of(context, code)
+        return spec
     missing = [local for item in spec.sync if not Path(local := item.partition(":")[0]).exists()]
     if missing and box.setup_error:
         raise UsageError(
             f"--sync: {missing[0]} does not exist here", hint="repeat the setup in the folder of the launch"
         )
     return spec
+
+
+def _code_of(context: Context, box: Box) -> Code | None:
+    """The frozen code of the run that a box is an attempt of."""
+    runs = context.journal.runs_named(box.owner, box.run_id) if box.run_id is not None else []
+    return next((run.work.code for run in runs if box.id in {each.box for each in run.attempts}), None)
+
+
+def _archive_of(context: Context, code: Code) -> Path:
+    """The archive of a run's code.
+
+    Raises:
+        UsageError: it is not here.
+    """
+    assert context.state is not None  # noqa: S101  (the keys are there)
+    file = path_of(context.state, code.sha256)
+    if not file.exists():
+        raise UsageError(
+            f"the code of the run was frozen on {code.machine}, and is not here",
+            hint=f"repeat the setup on {code.machine}",
+        )
+    return file

@@ -101,6 +101,29 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """The files of a run, frozen at its submission: one archive, which every attempt unpacks.
+
+    Attributes:
+        sha256: the digest of the archive, which is its name.
+        size_bytes: the size of the archive.
+        files: how many files and links it has.
+        commit: the git commit of the files, with ``+dirty`` if there were changes; ``None`` without one.
+        absolute: whether some go to absolute paths.
+        machine: the host that has the archive.
+        stored: whether the run's store has it too.
+    """
+
+    sha256: str
+    size_bytes: int
+    files: int
+    commit: str | None
+    absolute: bool
+    machine: str
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What a run is to do.
 
@@ -114,6 +137,7 @@ class Work:
         fetch: what to copy back at its end: (path on the box, path on the machine that began it).
         accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
         first_node_only: whether its command is on the first node alone, not on all.
+        code: the files that its boxes get; ``None`` without any.
         slots: what its boxes are for, if it is the wish of an engine: it has no command, and goes on until
             the engine does not want it any more; ``None`` for a command.
     """
@@ -127,6 +151,7 @@ class Work:
     fetch: tuple[tuple[str, str], ...] = ()
     accept_snapshot_price: bool = False
     first_node_only: bool = False
+    code: Code | None = None
     slots: Slots | None = None
 
 
@@ -193,6 +218,7 @@ def _read_work(data: Data) -> Work:
     command: Sequence[str] | str = data["command"]
     fetch: Sequence[Sequence[str]] = data["fetch"]
     slots: Data | None = data.get("slots")  # older runs lack it
+    code: Data | None = data.get("code")
     values: dict[str, Any] = {
         "first_node_only": True,  # so it was where nothing is said
         **data,
@@ -200,6 +226,7 @@ def _read_work(data: Data) -> Work:
         "reasons": tuple(map(Loss, data["reasons"])),
         "fetch": tuple((source, destination) for source, destination in fetch),
         "slots": None if slots is None else _read_slots(slots),
+        "code": None if code is None else Code(**code),
     }
     return Work(**values)
 

@@ -33,6 +33,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
 from gpucloud.journal.store import DESERTED
 from gpucloud.runs import checkpoints
+from gpucloud.runs.code import CodeNotHereError
 from gpucloud.runs.deserted import save_last
 from gpucloud.runs.detached import begin_job, first_node, working_nodes
 from gpucloud.runs.record import failed, loss_of, write_loss
@@ -359,7 +360,7 @@ def _lasts(error: GpucloudError) -> bool:
 
 
 _LASTING = (NoOfferError, PolicyError, PriceError, UsageError, CheckpointFailedError)
-_PASSING = (JournalError, RunTakenError, NotHereError)
+_PASSING = (JournalError, RunTakenError, NotHereError, CodeNotHereError)
 
 
 def _left(run: Run, why: str) -> Tended:

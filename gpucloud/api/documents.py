@@ -206,6 +206,30 @@ class BoxDocument(TypedDict):
     guards: list[GuardDocument | None]
 
 
+class SavedSetDocument(TypedDict):
+    """The newest whole checkpoint of an attempt, as ``run`` or ``tend`` has seen it last.
+
+    Attributes:
+        number: its number in the attempt.
+        at: when its files were looked at.
+        newest_file: the path of its newest file in the folder.
+        files: how many it has.
+        bytes: their size.
+        bytes_per_second: how fast the box uploads, as measured; ``null`` before.
+        upload_seconds: what an upload of all of it takes at that rate.
+        notice_seconds: how long before they take a spot box back the clouds tell it, by cloud.
+    """
+
+    number: int
+    at: Time
+    newest_file: str
+    files: int
+    bytes: int
+    bytes_per_second: float | None
+    upload_seconds: float | None
+    notice_seconds: dict[str, int]
+
+
 class RunAttemptDocument(TypedDict):
     """One box of a run.
 
@@ -218,6 +242,7 @@ class RunAttemptDocument(TypedDict):
         message: the loss, in words.
         checkpoint: the number of the newest attempt that had a whole checkpoint in the bucket then.
         checkpoint_bytes: about how large that was; ``null`` if it is not known.
+        saved: its newest whole checkpoint; ``null`` before the first one was seen.
         traffic: what it costs besides its box to restore the last checkpoint in its place, in words; ``null``
             for nothing.
         cost_so_far: what the box has cost, by currency.
@@ -236,6 +261,7 @@ class RunAttemptDocument(TypedDict):
     message: str | None
     checkpoint: str | None
     checkpoint_bytes: int | None
+    saved: SavedSetDocument | None
     traffic: str | None
     cost_so_far: list[MoneyDocument]
 

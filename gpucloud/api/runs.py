@@ -17,7 +17,13 @@ from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
-    from gpucloud.api.documents import RunAttemptDocument, RunCodeDocument, RunRecordDocument
+    from gpucloud.api.documents import (
+        RunAttemptDocument,
+        RunCodeDocument,
+        RunRecordDocument,
+        SavedSetDocument,
+    )
+    from gpucloud.journal.facts import SavedSet
     from gpucloud.journal.records import Box
     from gpucloud.journal.records import Run as JournalRun
     from gpucloud.journal.runs import Attempt
@@ -37,6 +43,7 @@ class RunAttempt:
         message: the loss, in words.
         checkpoint: the number of the newest attempt with a whole checkpoint in the bucket then.
         checkpoint_bytes: about how large that was.
+        saved: its newest whole checkpoint, as :meth:`Client.run` or :meth:`Client.tend` has seen it last.
         traffic: what it costs besides its box to restore the last checkpoint in its place, in words.
         cost_so_far: what the box has cost, by currency.
     """
@@ -54,6 +61,7 @@ class RunAttempt:
     message: str | None
     checkpoint: str | None
     checkpoint_bytes: int | None
+    saved: SavedSet | None
     traffic: str | None
     cost_so_far: tuple[Money, ...]
 
@@ -75,6 +83,7 @@ class RunAttempt:
             checkpoint=attempt.checkpoint,
             checkpoint_bytes=attempt.checkpoint_bytes,
             message=attempt.message,
+            saved=box.saved if box else None,
             traffic=box.traffic if box else None,
             cost_so_far=tuple(totals_of(charges(box, None, now, client.billing_of))) if box else (),
         )
@@ -95,6 +104,7 @@ class RunAttempt:
             "message": self.message,
             "checkpoint": self.checkpoint,
             "checkpoint_bytes": self.checkpoint_bytes,
+            "saved": saved_document(self.saved) if self.saved else None,
             "traffic": self.traffic,
             "cost_so_far": [money.document() for money in self.cost_so_far],
         }
@@ -206,6 +216,20 @@ class Run:
             "slots": list(self.slots),
             "code": None if self.code is None else _code(self.code),
         }
+
+
+def saved_document(saved: SavedSet) -> SavedSetDocument:
+    """A checkpoint as the JSON documents have it."""
+    return {
+        "number": saved.number,
+        "at": rfc3339(saved.at),
+        "newest_file": saved.newest,
+        "files": saved.files,
+        "bytes": saved.size_bytes,
+        "bytes_per_second": saved.bytes_per_s and round(saved.bytes_per_s, 1),
+        "upload_seconds": None if saved.upload_s is None else round(saved.upload_s, 1),
+        "notice_seconds": dict(saved.notices),
+    }
 
 
 def find_run(client: Client, run_id: str) -> JournalRun:

@@ -83,6 +83,7 @@ def show(app: App, run: RunName) -> None:
         "ended_at": rfc3339(found.ended_at) if found.ended_at else None,
         "cost_so_far": _money(found.cost_so_far),
         "code": None if found.code is None else _frozen(found.code),
+        "newest_whole_checkpoint": _saved(found, datetime.now(UTC)),
         "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
     }
     app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
@@ -201,6 +202,20 @@ def _command(run: Run) -> str:
         return f"({counted(len(run.slots), 'node')} of cluster {run.cluster})"
     text = run.command if isinstance(run.command, str) else shlex.join(run.command)
     return text.splitlines()[0] if text else ""
+
+
+def _saved(run: Run, now: datetime) -> str | None:
+    """The newest whole checkpoint that was seen; whether a whole upload fits into the notices of clouds."""
+    saved = next((each.saved for each in reversed(run.attempts) if each.saved), None)
+    if saved is None:
+        return None
+    words = [f"{saved.newest}, {duration_text(now - saved.at)} old"]
+    if saved.upload_s is not None:
+        words.append(f"a whole upload takes {saved.upload_s:.0f} s")
+    if saved.notices:
+        told = ", ".join(f"{cloud} {seconds} s" for cloud, seconds in saved.notices.items())
+        words.append(f"notices give: {told}")
+    return "; ".join(words)
 
 
 def _money(sums: Iterable[Money]) -> str | None:

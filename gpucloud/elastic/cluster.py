@@ -38,6 +38,7 @@ NOT_HERE: Mapping[str, str] = {
     "checkpoint_dir": _OF_A_RUN,
     "checkpoint_to": _OF_A_RUN,
     "checkpoint_every": _OF_A_RUN,
+    "checkpoint_marker": _OF_A_RUN,
     "checkpoint_role": _OF_A_RUN,
     "checkpoint_encryption": _OF_A_RUN,
 }

@@ -263,6 +263,34 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSet:
+    """The newest whole checkpoint of a box, as it was seen last.
+
+    Attributes:
+        number: its number in its attempt.
+        at: when its files were looked at, by the box.
+        newest: the path of its newest file in the folder.
+        files: how many it has.
+        size_bytes: their size.
+        bytes_per_s: how fast the box uploads, as measured; ``None`` before.
+        notices: how many seconds before they take a spot box back the clouds tell it, by cloud.
+    """
+
+    number: int
+    at: datetime
+    newest: str
+    files: int
+    size_bytes: int
+    bytes_per_s: float | None
+    notices: Mapping[str, int]
+
+    @property
+    def upload_s(self) -> float | None:
+        """The seconds that an upload of all of it takes; ``None`` if that is not known."""
+        return self.size_bytes / self.bytes_per_s if self.bytes_per_s else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The changes to a box by an event. A field that is ``None`` is not set, and keeps its value.
 
@@ -273,7 +301,8 @@ class Facts:
     ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
     end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
     the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
-    ``checkpoints`` is the number under which the box of a run writes its checkpoints. ``replaces`` is the id
+    ``checkpoints`` is the number under which the box of a run writes its checkpoints, ``saved`` the newest
+    of them. ``replaces`` is the id
     of the box in whose place it was launched, because that one's hardware was faulty; ``successors`` are
     those that were launched in its own place, whether or not they became ready. ``traffic`` is what the
     checkpoint that it restores costs on its way, in words. ``host_keys`` are its nodes' public
@@ -304,6 +333,7 @@ class Facts:
     volume: Volume | None = None
     snapshot: Snapshot | None = None
     checkpoints: int | None = None
+    saved: SavedSet | None = None
     replaces: str | None = None
     successors: tuple[str, ...] | None = None
     traffic: str | None = None
@@ -458,6 +488,11 @@ def _read_wanted(data: Data) -> Wanted:
     return Wanted(**data)
 
 
+def _read_saved(data: Data) -> SavedSet:
+    values: dict[str, Any] = {**data, "at": datetime.fromisoformat(data["at"])}
+    return SavedSet(**values)
+
+
 def _read_volume(data: Data) -> Volume:
     values: dict[str, Any] = {**data, "used_at": _time(data.get("used_at"))}
     return Volume(**values)
@@ -495,6 +530,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "keep_until": datetime.fromisoformat,
     "volume": _read_volume,
     "snapshot": _read_snapshot,
+    "saved": _read_saved,
     "successors": tuple,
     "host_keys": tuple,
     "guests": tuple,

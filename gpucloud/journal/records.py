@@ -20,6 +20,7 @@ from gpucloud.journal.facts import (
     Offer,
     Place,
     Price,
+    SavedSet,
     Snapshot,
     Usage,
     Volume,
@@ -81,6 +82,7 @@ class Box:
     volume: Volume | None = None
     snapshot: Snapshot | None = None
     checkpoints: int | None = None
+    saved: SavedSet | None = None
     replaces: str | None = None
     successors: tuple[str, ...] = ()
     traffic: str | None = None

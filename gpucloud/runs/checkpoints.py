@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -24,6 +25,7 @@ from gpucloud.journal.records import Box
 from gpucloud.planning.data_sets import MOST_COUNTED
 from gpucloud.planning.object_store import store_of
 from gpucloud.runs.job import Job, follow_job
+from gpucloud.runs.saved import STEP, Noted
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
@@ -40,7 +42,6 @@ RENEWED_AFTER_S = 1800.0
 RENEWED_AGAIN_S = 10.0
 """After an upload that failed, which the lease may be the reason of."""
 LOOK_S = 60.0
-STEP = "store"
 MARKER = "latest.json"
 """The object that is written last in the folder of an attempt."""
 LONGEST_NAME = 23
@@ -53,6 +54,7 @@ class Settings:
     Attributes:
         folder: the folder on the box.
         every_s: the seconds between two checkpoints.
+        marker: the pattern of the files that say that one is whole; ``None`` without.
         cloud: the cloud of the bucket.
         url: the run's folder, for people and for its command.
         place: the bucket.
@@ -64,6 +66,7 @@ class Settings:
 
     folder: str
     every_s: int
+    marker: str | None
     cloud: str
     url: str
     place: StorePlace
@@ -117,6 +120,7 @@ def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
     return Settings(
         folder=spec.checkpoint_dir or FOLDER,
         every_s=int((spec.checkpoint_every or EVERY).total_seconds()),
+        marker=spec.checkpoint_marker,
         cloud=cloud.name,
         url=f"{spec.checkpoint_to}/{run_folder}",
         place=place,
@@ -160,7 +164,7 @@ def follow_with_checkpoints(
     """
     if settings is None:
         return follow_job(context, box, nodes, job)
-    kept = begin(context, nodes[0], settings, attempt=attempt)
+    kept = begin(context, box, nodes[0], settings, attempt=attempt)
     context.journal.write(box, Seen(facts=Facts(checkpoints=kept.number)))
     context.tasks.start(partial(kept.held.keep, min(LOOK_S, settings.every_s)))
     try:
@@ -178,12 +182,13 @@ def follow_with_checkpoints(
         kept.close()
 
 
-def begin(context: Context, target: Target, settings: Settings, *, attempt: int) -> Checkpoints:
+def begin(context: Context, box: Box, target: Target, settings: Settings, *, attempt: int) -> Checkpoints:
     """Restores the newest checkpoint of the run on a box, which uploads from then on while it has a lease.
 
     Args:
         context: clouds and progress of this call.
-        target: the node.
+        box: the box.
+        target: its node.
         settings: those of the run.
         attempt: the attempt; a higher number is used if the bucket has it already.
 
@@ -195,13 +200,15 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
     cloud = context.clouds[settings.cloud]
     taken = _attempts_in(context, settings)
     number = max(attempt, *(each + 1 for each in taken)) if taken else attempt
-    held = Held(context, target, cloud, _grant(settings, number))
+    held = Held(context, target, cloud, _grant(settings, number), Noted(context, box))
     context.tell(STEP, "installing rclone")
     context.tasks.run(partial(on_box.install, target), INSTALL_S)
     lease = context.tasks.run(held.renew)
     context.tell(STEP, f"restoring from {settings.url}")
     run_folder = f"{lease.folder}/{settings.path}"
-    call = partial(on_box.begin, target, settings.folder, run_folder, number, LOGS)
+    call = partial(
+        on_box.begin, target, settings.folder, run_folder, number, logs=LOGS, marker=settings.marker
+    )
     begun = context.tasks.run(call, on_box.TRANSFER_S)
     for words in begun.damaged:
         context.warn(STEP, f"warning: a checkpoint could not be used: {words}")
@@ -210,12 +217,14 @@ def begin(context: Context, target: Target, settings: Settings, *, attempt: int)
     return Checkpoints(held, begun.folder, settings.url, number)
 
 
-def resume(context: Context, target: Target, settings: Settings, number: int) -> Held:
+def resume(context: Context, box: Box, target: Target, settings: Settings, number: int) -> Held:
     """The lease of a box that another process has begun; ``number`` is that of its attempt in the bucket.
 
     The box is asked for neither: it could name an older attempt, and would be lent the right to replace it.
     """
-    return Held(context, target, context.clouds[settings.cloud], _grant(settings, number))
+    return Held(
+        context, target, context.clouds[settings.cloud], _grant(settings, number), Noted(context, box)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +283,7 @@ class Held:
     target: Target
     cloud: Cloud
     grant: StorageGrant
+    noted: Noted
     closed: threading.Event = field(default_factory=threading.Event)
     _renewed_at: float = 0.0
     _failure: tuple[int, str] | None = None
@@ -297,8 +307,8 @@ class Held:
 
     def _look(self) -> None:
         age_s = time.monotonic() - self._renewed_at
-        failure, before = on_box.last_failure(self.target), self._failure
-        self._failure = failure
+        before = self._failure
+        failure = self._observe()
         failed = failure is not None and failure != before
         if failure is not None and (before is None or failure[1] != before[1]):
             self.context.warn(STEP, f"warning: a checkpoint was not uploaded: {failure[1]}")
@@ -314,11 +324,22 @@ class Held:
             CloudError: the cloud refused to lend the rights.
         """
         age_s = on_box.lease_age_s(self.target)
-        failure = on_box.last_failure(self.target)
+        failure = self._observe()
         if failure is not None:
             self.context.warn(STEP, f"warning: a checkpoint was not uploaded: {failure[1]}")
         if age_s >= (RENEWED_AFTER_S if failure is None else RENEWED_AGAIN_S):
             self.renew()
+
+    def _observe(self, *, at_once: bool = False) -> tuple[int, str] | None:
+        """Notes what the box says of its checkpoints; its last failure.
+
+        Raises:
+            ConnectionFailedError: the box could not be reached.
+        """
+        said = on_box.status(self.target)
+        self.noted.note(said, at_once=at_once)
+        self._failure = said.failure
+        return said.failure
 
     def finish(self, url: str) -> None:
         """Uploads the last checkpoint, with a whole hour for it if the cloud answers, and stops.
@@ -335,6 +356,8 @@ class Held:
             self.context.warn(STEP, f"warning: the lease was not renewed: {error.message}")
         last = tasks.run(partial(on_box.upload, self.target), on_box.TRANSFER_S)
         self.context.tell(STEP, f"{last.files} files, {last.size_bytes:,} bytes in {url}")
+        with suppress(GpucloudError):  # it is there, and only not told
+            tasks.run(partial(self._observe, at_once=True))
         tasks.run(partial(on_box.stop, self.target))
 
 

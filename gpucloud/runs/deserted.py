@@ -10,8 +10,9 @@ from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import State
-from gpucloud.runs.checkpoints import STEP, locate, resume
+from gpucloud.runs.checkpoints import locate, resume
 from gpucloud.runs.detached import first_node
+from gpucloud.runs.saved import STEP
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.checkpoints import save
@@ -72,5 +73,5 @@ def _save(context: Context, box: Box, reason: str, what: str) -> None:
     context.tell(STEP, f"{what} uploads its last one")
     node = first_node(context, box)
     reach(context, box, node)
-    resume(context, node, settings, box.checkpoints).renew()
+    resume(context, box, node, settings, box.checkpoints).renew()
     context.tasks.run(partial(save, node, reason, SAVE_S), SAVE_S)

@@ -74,7 +74,7 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
         node, facts = first_node(context, box), BEGUN
         told = job_environment(run.run_id, run.work, run.attempts)
         if kept is not None:
-            restored = checkpoints.begin(context, node, kept, attempt=len(run.attempts))
+            restored = checkpoints.begin(context, box, node, kept, attempt=len(run.attempts))
             told, facts = {**told, **restored.environment}, replace(BEGUN, checkpoints=restored.number)
         context.tell("job", "starting the command")
         script = LOAD.encode() + b"\n" + script_of(_timed(run.work), told)

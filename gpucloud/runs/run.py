@@ -22,6 +22,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
 from gpucloud.resources import Machine, Search, rfc3339
 from gpucloud.runs import checkpoints
+from gpucloud.runs.deadline import Told
 from gpucloud.runs.detached import working_nodes
 from gpucloud.runs.job import Job, check_there
 from gpucloud.runs.record import RestartAskedError, loss_of, write_end, write_loss
@@ -146,8 +147,11 @@ class Attendant:
         context = self.context
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
         keys, count = key_folder(context.state, box.id), len(box.nodes)
+        deadline = Told(context, box)
         try:
             nodes = working_nodes(context, box, self.record.work)
+            deadline.look()
+            context.tasks.start(deadline.keep)
             try:
                 code = checkpoints.follow_with_checkpoints(
                     context,
@@ -165,6 +169,8 @@ class Attendant:
             abandon(context, box, error, ends_as=BoxState.DELETED)
             forget(keys, box.id, nodes=count)
             raise
+        finally:
+            deadline.closed.set()
         self._bring_home(box, nodes, code)
         if code and self.orders.keep_on_failure:
             self._keep(box)

@@ -272,7 +272,7 @@ class Tender:
         assert kept is not None  # noqa: S101  (its box has begun with them)
         assert box.checkpoints is not None  # noqa: S101
         node = first_node(self.context, box)
-        return checkpoints.resume(self.context, node, kept, box.checkpoints), kept.url
+        return checkpoints.resume(self.context, box, node, kept, box.checkpoints), kept.url
 
     def _upload_last(self, run: Run) -> None:
         """Uploads the last checkpoint of a command that has ended.

@@ -285,6 +285,17 @@ def folder(value: object) -> str:
     return word
 
 
+def marker(value: object) -> str:
+    """Reads the pattern of a file in the folder of checkpoints."""
+    word = _scalar(value, "a pattern of a path in the folder")
+    parts = word.split("/")
+    if {"", ".", "..", "**"} & set(parts) or not word.isprintable() or len(word) > 1024:
+        raise ValueError(
+            f"{shown(value)} is no pattern of a path in the folder; allowed: such as done, */done, *.index"
+        )
+    return word
+
+
 def gpu(value: object) -> str:
     """Checks a GPU demand and keeps its text. Lists are alternatives."""
     word = ",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8"))

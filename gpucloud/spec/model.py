@@ -536,6 +536,14 @@ class Spec:
             "Time between two checkpoints, which an interruption loses at most. Default of `run`: 30m.",
         )
     )
+    checkpoint_marker: str | None = field(
+        metadata=_declared(
+            read.marker,
+            Flag(BOX, "GLOB"),
+            {**_STRING, "examples": ["*/done", "*.index"]},
+            "File in the folder whose appearance says that a checkpoint is whole, such as */done.",
+        )
+    )
     checkpoint_role: str | None = field(
         metadata=_declared(
             read.text,
@@ -607,7 +615,7 @@ class Spec:
             yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
         if self.checkpoint_dir is not None and self.checkpoint_to is None:
             yield "checkpoint_dir needs checkpoint_to: the bucket that keeps the folder"
-        for name in ("checkpoint_role", "checkpoint_encryption"):
+        for name in ("checkpoint_marker", "checkpoint_role", "checkpoint_encryption"):
             if getattr(self, name) is not None and self.checkpoint_to is None:
                 yield f"{name} needs checkpoint_to"
         yield from self._contradictions_of_data()

@@ -29,6 +29,8 @@ PROGRAM = f"{FOLDER}/{NAME}"
 TRANSFER_S = 24 * 3600.0
 """Transfers have no limit of their own: the deadline of the box comes first."""
 MOST_BYTES = 65536
+LATEST_S, FASTEST = 1 << 34, 1e13
+"""No box has a time after that (in seconds since 1970), or uploads faster (in bytes per second)."""
 READING, WRITING = "store", "own"
 """The remotes of rclone on a box, as its program calls them."""
 
@@ -36,7 +38,9 @@ _STORE = f'set -eu; umask 077; mkdir -p {FOLDER}; cat >"{FOLDER}/$1.$$"; mv "{FO
 _WATCH = f'setsid python3 {PROGRAM} watch "$1" </dev/null >/dev/null 2>&1 & echo $! >{FOLDER}/pid'
 _STOP = f'[ ! -e {FOLDER}/pid ] || kill -TERM -- "-$(cat {FOLDER}/pid)" 2>/dev/null || true'
 _AGE = f"echo $(($(date +%s) - $(stat -c %Y {FOLDER}/rclone.conf)))"
-_FAILURE = f"cat {FOLDER}/failure.json 2>/dev/null || true"
+_STATUS = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} status"
+LONGEST_NAME = 200
+MOST_WORDS = 20
 
 
 class CheckpointFailedError(GpucloudError):
@@ -77,7 +81,8 @@ def hook(command: str | None) -> str:
     upload = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} upload"  # the box may end before it has the program
     if command is None:
         return f"{upload}\n"
-    return f"({upload}) &\nbash -c {shlex.quote(command)}\nwait\n{upload}\n"
+    first = f"(unset GPUCLOUD_END_REASON; {upload}) &"  # without logs: they can wait
+    return f"{first}\nbash -c {shlex.quote(command)}\nwait\n{upload}\n"
 
 
 def install(target: Target) -> None:
@@ -120,7 +125,13 @@ def send_credentials(target: Target, reading: Mapping[str, str], writing: Mappin
 
 
 def begin(
-    target: Target, folder: str, run_folder: str, attempt: int, logs: Mapping[str, Sequence[str]]
+    target: Target,
+    folder: str,
+    run_folder: str,
+    attempt: int,
+    *,
+    logs: Mapping[str, Sequence[str]],
+    marker: str | None = None,
 ) -> Begun:
     """Restores the newest checkpoint of a run into a folder of the box.
 
@@ -130,6 +141,7 @@ def begin(
         run_folder: the folder of the run, in rclone's words without the remote: ``bucket/path``.
         attempt: the number under which this box writes.
         logs: the files of each kind of log, which are uploaded at the end of the box.
+        marker: the pattern of the files that say that a checkpoint is whole; ``None`` without.
 
     Raises:
         CheckpointFailedError: the store refused, or the box cannot write the folder.
@@ -141,6 +153,7 @@ def begin(
         "run": run_folder,
         "attempt": attempt,
         "logs": dict(logs),
+        "marker": marker,
     }
     said = _asked(target, "begin", json.dumps(settings))
     where, damaged = said.get("folder"), said.get("damaged")
@@ -195,14 +208,56 @@ def save(target: Target, reason: str, timeout_s: float) -> None:
         raise CheckpointFailedError(f"{target.alias}: {rclone.last_words(done.err)}")
 
 
-def last_failure(target: Target) -> tuple[int, str] | None:
-    """When the last upload failed, in seconds since 1970, and why; ``None`` if it succeeded."""
-    said = _document(run(target, ["sh", "-c", _FAILURE], most_bytes=MOST_BYTES).out)
-    return (
-        (_count(said.get("at")), rclone.last_words(str(said["words"]).encode()))
-        if said.get("words")
-        else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What a box says of its checkpoints.
+
+    Attributes:
+        newest: the newest whole one; ``None`` before the first one of this box.
+        at: when its files were looked at, in seconds since 1970.
+        newest_file: the path of its newest file in the folder.
+        bytes_per_s: how fast the box uploads; ``None`` before it was measured.
+        left_out: how many files are in the folder and not in it; links count.
+        words: which and why, at most :data:`MOST_WORDS`.
+        failure: when the last upload failed, in seconds since 1970, and why; ``None`` if it succeeded.
+    """
+
+    newest: Checkpoint | None
+    at: int
+    newest_file: str
+    bytes_per_s: float | None
+    left_out: int
+    words: Sequence[str]
+    failure: tuple[int, str] | None
+
+
+def status(target: Target) -> Status:
+    """Asks a box for its newest checkpoint, what is left out of it, and its last failure.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+    """
+    said = _document(run(target, ["sh", "-c", _STATUS], most_bytes=MOST_BYTES).out)
+    left_out, failure = _object(said.get("left_out")), _object(said.get("failure"))
+    words, rate = left_out.get("words"), said.get("rate")
+    listed = cast("list[object]", words) if isinstance(words, list) else []
+    return Status(
+        newest=_checkpoint(said) if _count(said.get("number")) and _count(said.get("at")) else None,
+        at=min(_count(said.get("at")), LATEST_S),
+        newest_file=_words(said.get("newest"))[:LONGEST_NAME],
+        bytes_per_s=float(rate) if isinstance(rate, int | float) and 0 < rate < FASTEST else None,
+        left_out=_count(left_out.get("count")),
+        words=[_words(each) for each in listed[:MOST_WORDS]],
+        failure=(_count(failure.get("at")), _words(failure["words"])) if failure.get("words") else None,
     )
+
+
+def _words(said: object) -> str:
+    return rclone.last_words(str(said).encode(errors="replace")) if said is not None else ""
+
+
+def _object(said: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
 
 
 def lease_age_s(target: Target) -> float:
@@ -237,7 +292,7 @@ def _document(said: bytes) -> Mapping[str, Any]:
 
 
 def _checkpoint(said: Any) -> Checkpoint:
-    found: Mapping[str, Any] = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+    found = _object(said)
     return Checkpoint(
         attempt=_count(found["attempt"]) if "attempt" in found else None,
         number=_count(found.get("number")),

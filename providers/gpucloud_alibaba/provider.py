@@ -135,12 +135,16 @@ class AlibabaProvider:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata service in hardened mode (ECS user guide, "Query the interruption events ...")."""
+        """The metadata service in hardened mode (ECS user guide, "Query the interruption events ...").
+
+        The notice comes five minutes before.
+        """
         from gpucloud_templates import Metadata
 
         return Metadata(
             url="http://100.100.100.200",
             notice="/latest/meta-data/instance/spot/termination-time",
+            notice_s=300,
             token_path="/latest/api/token",  # noqa: S106  (where one is got)
             token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",  # noqa: S106
             token_header="X-aliyun-ecs-metadata-token",  # noqa: S106

@@ -122,12 +122,13 @@ class AwsProvider:
 
     @property
     def metadata(self) -> Metadata:
-        """Version 2 of its service (EC2 User Guide, "Spot Instance interruption notices")."""
+        """Version 2 of its service (EC2 User Guide, "Spot Instance interruption notices": two minutes)."""
         from gpucloud_templates import Metadata
 
         return Metadata(
             url="http://169.254.169.254",
             notice="/latest/meta-data/spot/instance-action",
+            notice_s=120,
             token_path="/latest/api/token",  # noqa: S106  (where one is got)
             token_ttl_header="X-aws-ec2-metadata-token-ttl-seconds",  # noqa: S106
             token_header="X-aws-ec2-metadata-token",  # noqa: S106

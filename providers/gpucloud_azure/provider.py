@@ -123,12 +123,16 @@ class AzureProvider:
 
     @property
     def metadata(self) -> Metadata:
-        """Scheduled Events of the instance metadata service (azure-compute-docs, scheduled-events.md)."""
+        """Scheduled Events of the instance metadata service (azure-compute-docs, scheduled-events.md).
+
+        Its notice comes up to 30 seconds before (spot-vms.md).
+        """
         from gpucloud_templates import Metadata
 
         return Metadata(
             url="http://169.254.169.254",
             notice="/metadata/scheduledevents?api-version=2020-07-01",
+            notice_s=30,
             headers={"Metadata": "true"},
         )
 

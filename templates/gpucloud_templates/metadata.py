@@ -14,6 +14,7 @@ class Metadata:
         url: where it is, without a path.
         notice: the path that tells when a spot box is taken back; anything but 200 means not yet. What may
             be answered is told at ``guard.rules.notice_time``.
+        notice_s: how long before that it tells, in seconds.
         headers: sent with every request.
         token_path: where a PUT gives the token that questions need; empty for clouds without.
         token_ttl_header: the PUT's header for the token's lifetime in seconds.
@@ -22,6 +23,7 @@ class Metadata:
 
     url: str
     notice: str
+    notice_s: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     token_path: str = ""
     token_ttl_header: str = ""

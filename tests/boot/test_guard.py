@@ -45,7 +45,7 @@ def runs(python: str) -> bool:
     return not subprocess.run([python, "--version"], capture_output=True, check=False).returncode
 
 
-SILENT = asdict(Metadata(url="", notice="/notice"))
+SILENT = asdict(Metadata(url="", notice="/notice", notice_s=120))
 
 
 @pytest.fixture

@@ -264,6 +264,22 @@ def test_a_box_has_a_lease_on_its_attempt_that_is_renewed_and_may_do_no_more(
     assert sorted(json.loads(listed)["files"]) == ["a", "b"]
 
 
+def test_a_run_keeps_what_its_marker_says_is_whole_and_shows_it(cli: Shell, s3: Any) -> None:
+    script = "mkdir kept/1 kept/2; echo 1 >kept/1/model; touch kept/1/done; echo 2 >kept/2/model"
+    ran = cli(*RUN, "--checkpoint-marker", "*/done", "--", "sh", "-c", script)
+    assert ran.code == 0, ran.err
+    assert "with what runs on it. To move that: gpucloud extend " in ran.err
+    listed = s3.get_object(Bucket=BUCKET, Key="team/r1/attempts/1/sets/1.json")["Body"].read()
+    assert sorted(json.loads(listed)["files"]) == ["1/done", "1/model"]
+    [attempt] = cli("runs", "show", "r1", "--json").json["run"]["attempts"]
+    saved = attempt["saved"]
+    assert (saved["number"], saved["files"], saved["bytes"]) == (1, 2, 2)
+    assert saved["notice_seconds"] == {"alibaba": 300, "aws": 120, "azure": 30}
+    shown = " ".join(cli("runs", "show", "r1").out.split())
+    assert "newest whole checkpoint 1/" in shown
+    assert "notices give: alibaba 300 s, aws 120 s, azure 30 s" in shown
+
+
 @pytest.mark.parametrize(("kind", "cloud"), [("az", "alibaba"), ("oss", "azure")])
 def test_a_bucket_serves_boxes_of_other_clouds_too(cli: Shell, kind: str, cloud: str) -> None:
     """What an earlier attempt has left there is restored, and what is new is added."""
@@ -334,6 +350,7 @@ REFUSED = [
     (("--checkpoint-to", "s3://lab/../x"), "is not an address in an object store"),
     (("--checkpoint-every", "0s"), "--checkpoint-every"),
     (("--checkpoint-every", "none"), "at least 1s"),
+    (("--checkpoint-marker", "../done"), "is no pattern of a path in the folder"),
 ]
 
 

@@ -350,9 +350,11 @@ def _booted() -> None:
 
 
 def _checkpointed() -> None:
-    checkpoints.last_failure(NODE)
+    said = checkpoints.status(NODE)
+    assert all(map(str.isprintable, (said.newest_file, *said.words)))
+    assert datetime.fromtimestamp(said.at, UTC)
     assert checkpoints.lease_age_s(NODE) >= 0
-    checkpoints.begin(NODE, "folder", "run", 1, {"job": ["job.log"]})
+    checkpoints.begin(NODE, "folder", "run", 1, logs={"job": ["job.log"]})
     checkpoints.upload(NODE)
 
 

@@ -68,6 +68,7 @@ checkpoint: ./save.sh
 checkpoint_dir: kept
 checkpoint_to: s3://lab/team
 checkpoint_every: 10m
+checkpoint_marker: "*/done"
 checkpoint_role: arn:aws:iam::123456789012:role/gpucloud-kept
 checkpoint_encryption: kms:alias/kept
 data:
@@ -180,7 +181,13 @@ def test_a_share_of_gpu_use_that_is_idle_needs_a_time(idle: dict[str, object]) -
 
 
 @pytest.mark.parametrize(
-    "own", [{"checkpoint_dir": "kept"}, {"checkpoint_role": "r"}, {"checkpoint_encryption": "kms:k"}]
+    "own",
+    [
+        {"checkpoint_dir": "kept"},
+        {"checkpoint_marker": "*/done"},
+        {"checkpoint_role": "r"},
+        {"checkpoint_encryption": "kms:k"},
+    ],
 )
 def test_checkpoints_need_a_bucket_and_nothing_else(own: dict[str, str]) -> None:
     [name] = own

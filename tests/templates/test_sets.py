@@ -253,7 +253,7 @@ MARKED = [
     ("*/done", {"1/a": OLD, "1/done": OLD, "2/b/c": NEW, "2/done": NEW}, {"2/b/c", "2/done"}),
     ("*.index", {"m-1.index": OLD, "m-1.data-0": OLD, "m-10.data-0": NEW}, {"m-1.index", "m-1.data-0"}),
     ("x/*.done", {"x/1.done": OLD, "x/1/a": OLD, "x/2/a": NEW}, {"x/1.done", "x/1/a"}),
-    ("latest", {"latest": OLD, "step-1/a": OLD}, {"latest", "step-1/a"}),
+    ("latest", {"latest": OLD, "step-1/a": OLD, "step-2/a": NEW}, {"latest", "step-1/a"}),
     ("*/done", {"1/a": OLD}, set[str]()),
 ]
 

@@ -256,6 +256,7 @@ def test_the_fullest_boot_leaves_room_to_the_user(software: Software, kib: int, 
     metadata = Metadata(
         url="http://100.100.100.200",
         notice="/latest/meta-data/instance/spot/termination-time",
+        notice_s=300,
         token_path="/latest/api/token",
         token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",
         token_header="X-aliyun-ecs-metadata-token",

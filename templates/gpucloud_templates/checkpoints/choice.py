@@ -32,7 +32,10 @@ class Choice:
 
 
 def marked(look: Look, pattern: str, is_written: Callable[[str], bool]) -> Choice:
-    """The files of the newest marker none of whose files is being written; no names without one."""
+    """The files of the newest marker none of whose files is being written; no names without one.
+
+    What was changed after a marker belongs to the next one.
+    """
     newest_first = sorted(
         (name for name in look.files if matches(name, pattern)),
         key=lambda name: (look.files[name].mtime_ns, name),
@@ -40,7 +43,12 @@ def marked(look: Look, pattern: str, is_written: Callable[[str], bool]) -> Choic
     )
     waiting: dict[str, str] = {}
     for marker in newest_first:
-        unit = {name for name in look.files if belongs(name, marker, pattern)}
+        until = look.files[marker].mtime_ns
+        unit = {
+            name
+            for name, file in look.files.items()
+            if file.mtime_ns <= until and belongs(name, marker, pattern)
+        }
         torn = next((name for name in sorted(unit) if is_written(name)), None)
         if torn is None:
             return Choice(unit | _loose(look, pattern), waiting)

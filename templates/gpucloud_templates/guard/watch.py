@@ -33,6 +33,7 @@ from .rules import (
     read_cpu_seconds,
     read_gpus,
     read_xids,
+    saving_s,
     seconds_left,
     spent_before,
     xid_number,
@@ -59,7 +60,6 @@ MINUTE_S, HOUR_S = 60.0, 3600.0
 STALE_S = 150.0
 CLOCK_TOLERANCE_S = 300.0
 WARN_AT_S = (1800, 300)
-CHECKPOINT_S = 300.0
 SELF_DELETE_S = 25.0
 LAST_WORDS_S = 3.0
 FORCE_AFTER_S, FORCE_HARDER_AFTER_S = 60.0, 120.0
@@ -257,7 +257,7 @@ class Guard:
             if self.ending and self.ending.reason == "deadline":
                 say("the end was moved: this box goes on")
                 self.ending = self.hook = None
-        hook_s = CHECKPOINT_S if self.settings.get("checkpoint") else 0.0
+        hook_s = saving_s(end) if self.settings.get("checkpoint") else 0.0
         if left is not None:
             self._warn(left)
             if left <= hook_s and (self.ending is None or self.ending.reason != "deadline"):

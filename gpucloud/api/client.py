@@ -834,12 +834,47 @@ class Client:
 
     # --- runs
 
-    def runs(self, *, over: bool = False) -> list[Run]:
-        """The owner's runs as the journal has them, oldest first; ``over`` adds those that are over."""
+    def runs(self, *, over: bool = False, since: datetime | None = None) -> list[Run]:
+        """The owner's runs as the journal has them, oldest first.
+
+        Args:
+            over: adds those that are over.
+            since: of these, only those that ended since then.
+        """
         from gpucloud.api.runs import Run
 
         now = self._session.now()
-        return [Run.read(run, self, now) for run in self.journal.runs(owner=self.owner, over=over)]
+        found = self.journal.runs(owner=self.owner, over=over, since=since)
+        return [Run.read(run, self, now) for run in found]
+
+    def follow_run(
+        self,
+        run_id: str,
+        out: Callable[[int, str], None],
+        *,
+        tell: Callable[[str], None] | None = None,
+        node: int = 0,
+    ) -> int:
+        """Follows the output of a run over interruptions and restarts, until it ends.
+
+        Nothing is bought or restarted by this: the process of the run does that, or :meth:`tend`.
+
+        Args:
+            run_id: its id.
+            out: takes each line, with the number of its attempt, from 1.
+            tell: takes what is waited for, in words.
+            node: the node whose output it is.
+
+        Returns:
+            The exit code of its command.
+
+        Raises:
+            UsageError: there is no such run, or nobody goes on with it.
+            GpucloudError: it ended without an exit code.
+        """
+        from gpucloud.api.run_logs import Following
+
+        return Following(self, run_id, node, out, tell or (lambda _: None)).until_it_ends()
 
     def get_run(self, run_id: str) -> Run:
         """The run with this id; of several, the newest.
@@ -1596,7 +1631,7 @@ class Client:
         return logs_of(self._find(name), source)
 
     def kept_log(self, name: str, source: str, *, node: int = 0, job: str = "run") -> Kept | None:
-        """A log of a box that has ended, as it was kept on this machine; ``None`` for a living box.
+        """A log of a box that has ended, as this machine or its bucket kept it; ``None`` for a living box.
 
         Raises:
             UsageError: the box has ended, and no such log of it was kept.
@@ -1608,6 +1643,8 @@ class Client:
         if box.ended_at is None:
             return None
         kept = kept_log(self.state, box.id, source, node=node) if job == RUN else None
+        if kept is None and job == RUN and not node:
+            kept = self._stored_log(box, source)
         if kept is None:
             there = self.uploaded_log(name, source) if job == RUN and not node else None
             raise UsageError(
@@ -1617,6 +1654,17 @@ class Client:
                 else "a log is kept when a setup fails, and by `run` and `down`, if the box answers then",
             )
         return kept
+
+    def _stored_log(self, box: JournalBox, source: str) -> Kept | None:
+        """The log that a box has uploaded to the bucket of its checkpoints; ``None`` if there is none."""
+        from gpucloud.boxes.kept_logs import Kept
+        from gpucloud.runs.checkpoints import logs_of, read_log
+
+        if logs_of(box, source) is None:
+            return None
+        with self._session.operation() as context:
+            text = read_log(context, box, source)
+        return None if text is None else Kept(text=text, at=box.ended_at or self._session.now())
 
     def console(self, name: str, *, node: int = 0) -> str:
         """The console log of a node, from its cloud; empty if the cloud keeps none.

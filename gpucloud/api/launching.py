@@ -172,7 +172,9 @@ class Buyer:
         if self.saved is not None:
             plan = renewed(self.saved, plan)
         lives = lifetime(plan, spec, market)
-        return Deal(plan=plan, end=self._within_budgets(plan, plan.created_at + lives if lives else None))
+        ends = [self.wanted.ends_by, plan.created_at + lives if lives else None]
+        end = min((each for each in ends if each is not None), default=None)
+        return Deal(plan=plan, end=self._within_budgets(plan, end))
 
     def _within_budgets(self, plan: Plan, end: datetime | None) -> datetime | None:
         """The end of a box of this plan, or the earlier one at which a budget is used up that ends boxes.

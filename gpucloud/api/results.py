@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.runs.tend import Tended
     from gpucloud.ssh.client import Target
     from gpucloud.ssh.hosts import Host
+    from gpucloud_pricing.values import Money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +109,19 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """A run that ended: the command's exit code, its box, and the files that could not be fetched."""
+    """A run that ended.
+
+    Attributes:
+        exit_code: of its command.
+        box: its last box.
+        not_fetched: the files that could not be fetched.
+        cost_so_far: what its boxes have cost, by currency.
+    """
 
     exit_code: int
     box: Box
     not_fetched: tuple[str, ...]
+    cost_so_far: tuple[Money, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

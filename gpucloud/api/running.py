@@ -129,7 +129,8 @@ class Attempts:
         """
         now = self.context.clock()
         spec = self.wanted.spec
-        if not has_begun(run.attempts):  # its time counts from its first box
+        begun = has_begun(run.attempts)
+        if not begun:  # its time counts from its first box
             run = replace(run, expires_at=_end_of(spec, now))
         if run.attempts:
             spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
@@ -142,6 +143,7 @@ class Attempts:
             avoided=avoided(run.attempts, now),
             carried=carried,
             deliver=None if archive is None else partial(deliver, self.context, run, archive),
+            ends_by=run.expires_at if begun else None,
         )
         try:
             box = Buyer(self.context, self.client.catalog, wanted).buy()
@@ -248,8 +250,13 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     finally:
         forget_code(context, record)
     assert attendant.box is not None  # noqa: S101  (its command has ended)
-    box = PublicBox.read(context.journal.box(attendant.box.id), client, context.clock())
-    return Ran(exit_code=code, box=box, not_fetched=tuple(attendant.not_fetched))
+    now = context.clock()
+    return Ran(
+        exit_code=code,
+        box=PublicBox.read(context.journal.box(attendant.box.id), client, now),
+        not_fetched=tuple(attendant.not_fetched),
+        cost_so_far=PublicRun.read(context.journal.run(record.id), client, now).cost_so_far,
+    )
 
 
 def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:

@@ -77,6 +77,7 @@ class Wanted:
         instead_of: the box that it is to replace, which this process holds.
         avoided: places to leave out as long as others match.
         learned: what its launches have learned of places that do not have it; they add to it.
+        ends_by: when it ends at the latest, whatever its spec says; ``None`` for no such time.
         carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
         clean_up: the command that ends it after a second signal, if not ``down`` of its name.
         deliver: puts files on the nodes of the box, before its data and its set-up, instead of those that
@@ -90,6 +91,7 @@ class Wanted:
     instead_of: Box | None = None
     avoided: Avoided = NOTHING_AVOIDED
     learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    ends_by: datetime | None = None
     carried: Carried | None = None
     attended: bool = False
     accept_snapshot_price: bool = False

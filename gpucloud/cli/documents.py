@@ -179,12 +179,14 @@ class RunDocument(TypedDict):
         box: the box of the run, which is deleted unless it was kept.
         exit_code: of the command.
         not_fetched: the files of ``--fetch`` that were not copied back.
+        cost_so_far: what all boxes of the run have cost, by currency.
         timeline: the steps.
     """
 
     box: BoxDocument
     exit_code: int
     not_fetched: list[str]
+    cost_so_far: list[MoneyDocument]
     timeline: list[StepDocument]
 
 
@@ -712,10 +714,17 @@ class LogDocument(TypedDict):
 
 
 class LogLineDocument(TypedDict):
-    """A line of a log that is followed."""
+    """A line of a log that is followed.
+
+    Attributes:
+        source: which log.
+        line: the line.
+        attempt: of a run: the number of the attempt, from 1.
+    """
 
     source: str
     line: str
+    attempt: NotRequired[int]
 
 
 # --- searches of the clouds

@@ -194,6 +194,6 @@ def _show(app: App, source: str, lines: Iterable[str], follow: bool) -> None:
             record: LogLineDocument = {"source": source, "line": line}
             app.output.record("logs", record)
         else:
-            app.output.line(line)
+            app.output.line_at_once(line)
     if empty:
         app.output.say(f"The {source} log has no such lines.")

@@ -125,12 +125,16 @@ class Output:
 
     def record(self, schema: str, fields: Document) -> None:
         """Writes one document as a line of NDJSON to stdout, at once."""
-        self.line(encode({"schema": schema_name(schema), **fields}))
-        sys.stdout.flush()
+        self.line_at_once(encode({"schema": schema_name(schema), **fields}))
 
     def line(self, text: str) -> None:
         """Writes a line of the answer to stdout."""
         sys.stdout.write(text + "\n")
+
+    def line_at_once(self, text: str) -> None:
+        """Writes a line of a stream to stdout, for a reader who waits for it."""
+        self.line(text)
+        sys.stdout.flush()
 
     def sentence(self, text: str, *, indent: int = 0) -> None:
         """Writes prose of the answer to stdout; on a terminal it wraps between words.

@@ -27,6 +27,7 @@ from gpucloud.resources import rfc3339
 from gpucloud.runs.rules import ASKS_FOR_RESTART
 from gpucloud.runs.run import REASONS, RETRIES
 from gpucloud.spec.model import Spec
+from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
@@ -160,10 +161,12 @@ def run(
                 "box": ran.box.document(),
                 "exit_code": ran.exit_code,
                 "not_fetched": list(ran.not_fetched),
+                "cost_so_far": [each.document() for each in ran.cost_so_far],
                 "timeline": timeline.document(),
             }
             app.output.document("run", answer)
-    app.output.say(f"The command ended with exit code {ran.exit_code}.")
+    cost = " + ".join(format_money(each.amount, each.currency) for each in ran.cost_so_far) or "nothing"
+    app.output.say(f"The command ended with exit code {ran.exit_code}. The run cost {cost}.")
     app.output.say(paying_text(living))
     return ran.exit_code
 

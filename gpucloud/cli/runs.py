@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import logs
 from gpucloud.cli.market import show_table
-from gpucloud.cli.output import counted, duration_text
+from gpucloud.cli.output import clean, counted, duration_text
 from gpucloud.cli.palette import Cell, Role
 from gpucloud.cli.ssh import Node
 from gpucloud.cli.sync import fetched
@@ -28,6 +29,7 @@ from gpucloud_pricing import format_money
 if TYPE_CHECKING:
     from gpucloud.api.runs import Run, RunAttempt
     from gpucloud.cli.documents import (
+        LogLineDocument,
         RunsCancelDocument,
         RunsFetchDocument,
         RunsListDocument,
@@ -36,16 +38,28 @@ if TYPE_CHECKING:
     from gpucloud.cli.timeline import Timeline
     from gpucloud_pricing.values import Money
 
+RECENT = timedelta(days=30)
+"""For how long a run that is over is listed by default."""
 RunName = Annotated[str, typer.Argument(help="ID of the run.", metavar="RUN")]
 
 
 @lists("runs", name="run_id")
 def list_runs(
     app: App,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Include runs that are over.")] = False,  # noqa: A002
+    all: Annotated[  # noqa: A002
+        bool, typer.Option("--all", "-a", help="Include runs that ended long ago, and nodes of clusters.")
+    ] = False,
+    active: Annotated[bool, typer.Option("--active", help="Only runs that are not over.")] = False,
 ) -> None:
-    """List runs: state, restarts, cost so far, time left."""
-    runs = app.client.runs(over=all)
+    """List runs, with those that ended in the last 30 days: state, restarts, cost so far, time left."""
+    if all and active:
+        raise UsageError("--all and --active: choose one")
+    since = None if all else datetime.now(UTC) - RECENT
+    runs = [
+        each
+        for each in app.client.runs(over=not active, since=since)
+        if all or each.ended_at is None or each.cluster is None
+    ]
     if app.output.json:
         answer: RunsListDocument = {"runs": [run.document() for run in runs]}
         app.output.document("runs-list", answer)
@@ -110,18 +124,63 @@ def show_logs(
     app: App,
     run: RunName,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Print new lines as they are written.")
+        bool,
+        typer.Option("-f", "--follow", help="Print new lines, also of further attempts, until the run ends."),
     ] = False,
+    attempt: Annotated[
+        int | None,
+        typer.Option("--attempt", min=1, help="The attempt with this number of `runs show`.", metavar="N"),
+    ] = None,
+    all: Annotated[bool, typer.Option("--all", "-a", help="All attempts, oldest first.")] = False,  # noqa: A002
     node: Node = 0,
 ) -> int:
-    """Show the output of a run's command on its last box, or the end of it that was kept.
+    """Show the output of a run's command on its last box, or what was kept of it.
 
-    With -f, ends with the command, and exits with its exit code.
+    With -f, goes on over interruptions until the run ends, and exits with its command's exit code, or with
+    125 if it ended without one. What an attempt has printed is kept on this machine when its box is deleted,
+    and in the bucket of --checkpoint-to.
     """
-    boxes = [each.box_id for each in app.client.get_run(run).attempts if each.box_id]
-    if not boxes:
+    attempts = app.client.get_run(run).attempts
+    with_box = {number: each for number, each in enumerate(attempts, start=1) if each.box_id}
+    if attempt is not None:
+        if all or attempt not in with_box:
+            raise UsageError(
+                "--attempt and --all: choose one"
+                if all
+                else f"run {run!r} has no attempt {attempt} with a box",
+                hint=f"see its attempts: gpucloud runs show {run}",
+            )
+        return logs(app, with_box[attempt].box_id or "", follow=follow, job=RUN, node=node)
+    if not follow and not with_box:
         raise UsageError(f"run {run!r} has no box yet", hint=f"see its state: gpucloud runs show {run}")
-    return logs(app, boxes[-1], follow=follow, job=RUN, node=node)
+    if not follow and not all:
+        return logs(app, with_box[max(with_box)].box_id or "", job=RUN, node=node)
+    if all:
+        for number in sorted(with_box)[: -1 if follow else None]:
+            _show_log_of(app, number, with_box[number], node)
+    return app.client.follow_run(run, partial(_line, app), tell=app.output.say, node=node) if follow else 0
+
+
+def _line(app: App, attempt: int, line: str) -> None:
+    """Prints a line of the output of a run."""
+    if app.output.json:
+        record: LogLineDocument = {"source": "job", "line": clean(line), "attempt": attempt}
+        app.output.record("logs", record)
+    else:
+        app.output.line_at_once(clean(line))
+
+
+def _show_log_of(app: App, number: int, attempt: RunAttempt, node: int) -> None:
+    """Prints what an attempt has printed, below its number; says if nothing of it was kept."""
+    lost = f", lost by {attempt.loss}" if attempt.loss else ""
+    app.output.say(f"Attempt {number} on {attempt.box}{lost}:")
+    try:
+        text = app.client.logs(attempt.box_id or "", "job", node=node)
+    except UsageError as error:
+        app.output.say(f"{error.message}; {error.hint}" if error.hint else error.message)
+        return
+    for line in text.splitlines():
+        _line(app, number, line)
 
 
 def fetch(
@@ -226,9 +285,11 @@ def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
     if not attempts:
         return
     in_vain = [each for each in attempts[:-1] if each.loss is Loss.CAPACITY and not each.cost_so_far]
-    attempts = [each for each in attempts if each not in in_vain]
+    numbers = [number for number, each in enumerate(attempts, start=1) if each not in in_vain]
+    attempts = [attempts[number - 1] for number in numbers]
     app.output.line("")
     columns: dict[str, Sequence[object]] = {
+        "ATTEMPT": [str(number) for number in numbers],
         "BOX": [each.box for each in attempts],
         "TYPE": [each.instance_type for each in attempts],
         "WHERE": [" ".join(filter(None, (each.cloud, each.zone or each.region))) for each in attempts],
@@ -236,7 +297,7 @@ def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
         "SO FAR": [_money(each.cost_so_far) for each in attempts],
         "LOST BY": [each.loss and str(each.loss) for each in attempts],
     }
-    show_table(app.output, columns, right=("SO FAR",), optional=("TYPE", "BEGUN"))
+    show_table(app.output, columns, right=("ATTEMPT", "SO FAR"), optional=("TYPE", "BEGUN"))
     for each in attempts:
         if each.traffic:
             app.output.say(f"{each.box}: {each.traffic}")

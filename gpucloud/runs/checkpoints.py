@@ -30,7 +30,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
 from gpucloud.ssh.client import Target
-from gpucloud.ssh.logs import LOGS
+from gpucloud.ssh.logs import LOGS, MOST_LOG_BYTES
 from gpucloud.ssh.rclone import INSTALL_S
 
 FOLDER = "checkpoints"
@@ -137,6 +137,25 @@ def logs_of(box: Box, kind: str) -> str | None:
     if not place or box.run_id is None or box.checkpoints is None:
         return None
     return f"{place}/{folder_name(box.run_id)}/attempts/{box.checkpoints}/logs/{kind}.log"
+
+
+def read_log(context: Context, box: Box, kind: str) -> str | None:
+    """The log that a box has uploaded at its end; ``None`` if there is none.
+
+    Raises:
+        UsageError: its bucket is not there, or belongs to somebody else.
+        CloudError: the cloud did not answer, or refused.
+        LongerError: it is longer than any ordinary log.
+    """
+    url = logs_of(box, kind)
+    if url is None:
+        return None
+    scheme, _, address = url.partition("://")
+    folder, _, name = address.rpartition("/")
+    cloud = store_of(context, scheme, "checkpoint_to")
+    place, path = context.tasks.run(partial(cloud.locate, folder))
+    found = context.tasks.run(partial(cloud.read_object, place, f"{path}/{name}", MOST_LOG_BYTES))
+    return None if found is None else found.decode(errors="replace")
 
 
 def folder_name(run_id: str) -> str:

@@ -161,7 +161,7 @@ class Attendant:
                     self.orders.checkpoints,
                     attempt=len(self._now().attempts),
                 )
-                self._restart_if_asked(code)
+                self._restart_if_asked(code, nodes)
             except ConnectionFailedError:
                 check_there(context, refresh(context, context.journal.box(box.id)), nodes)
                 raise
@@ -194,7 +194,7 @@ class Attendant:
         told = job_environment(run.run_id, run.work, run.attempts)
         return replace(job, environment={**job.environment, **told})
 
-    def _restart_if_asked(self, code: int) -> None:
+    def _restart_if_asked(self, code: int, nodes: Sequence[Target]) -> None:
         """Gives up the box if an exit code asks for a restart, and the run may have one.
 
         Raises:
@@ -203,6 +203,7 @@ class Attendant:
         if code == ASKS_FOR_RESTART:
             run = self._now()
             if may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
+                keep_logs(self.context, nodes)
                 raise RestartAskedError
 
     def _bring_home(self, box: Box, nodes: Sequence[Target], code: int) -> None:

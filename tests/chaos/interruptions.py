@@ -252,7 +252,7 @@ def detached(story: Story, moments: Sequence[tuple[int, str]]) -> None:
             if what == "stopped":  # its lease is over: the other one has bought the box that runs now
                 os.kill(asleep, signal.SIGCONT)
         patience = time.monotonic() + PATIENCE_S
-        while story.shell("runs", "list", "--json").json["runs"]:
+        while story.shell("runs", "list", "--active", "--json").json["runs"]:
             assert time.monotonic() < patience, "the run does not end"
             time.sleep(1)
         [run] = story.shell("runs", "list", "--all", "--json").json["runs"]

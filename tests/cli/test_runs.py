@@ -11,8 +11,9 @@ def test_a_run_tells_its_attempts_its_cost_and_its_output_when_it_is_over(cli: S
     script = 'echo "try $GPUCLOUD_RESTARTS"; [ "$GPUCLOUD_RESTARTS" = 1 ] && exit 3; exit 75'
     ran = cli(*RUN, "--run-id", "nightly", "--restarts", "2", "--", "sh", "-c", script)
     assert ran.code == 3
-    assert cli("runs", "list").out == ""
-    [listed] = cli("runs", "list", "--all", "--json").json["runs"]
+    assert cli("runs", "list", "--active").out == ""
+    [listed] = cli("runs", "list", "--json").json["runs"]
+    assert "The run cost $" in ran.err
     shown = cli("runs", "show", "nightly", "--json").json["run"]
     assert shown == listed
     assert (shown["state"], shown["exit_code"], shown["restarts"]) == ("ended", 3, 1)
@@ -23,6 +24,15 @@ def test_a_run_tells_its_attempts_its_cost_and_its_output_when_it_is_over(cli: S
     assert list(boxes) == [first["box"], second["box"]]
     assert first["cost_so_far"] == [boxes[first["box"]]["cost_so_far"]]
     assert cli("runs", "logs", "nightly").out == "try 1\n"
+    assert cli("runs", "logs", "nightly", "--attempt", "1").out == "try 0\n"
+    everything = cli("runs", "logs", "nightly", "--all")
+    assert (everything.code, everything.out) == (0, "try 0\ntry 1\n")
+    assert f"Attempt 1 on {first['box']}, lost by request:" in everything.err
+    followed = cli("runs", "logs", "nightly", "-f")
+    assert (followed.code, followed.out) == (3, "try 1\n")
+    assert (
+        cli("runs", "logs", "nightly", "--attempt", "3", "--json").error["hint"].endswith("runs show nightly")
+    )
     table = cli("runs", "show", "nightly").out
     assert "ended (exit code 3)" in table
     assert "1 of at most 2" in table

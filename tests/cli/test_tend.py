@@ -71,12 +71,15 @@ def stopped_in_its_launch(cli: Shell) -> subprocess.Popen[str] | Forked:
 
 def test_a_detached_run_is_restarted_by_one_of_two_tenders_and_ended_with_its_files(cli: Shell) -> None:
     """Without a tender nothing is bought; two at once make one box; the last look brings everything back."""
-    script = 'echo "$GPUCLOUD_RESTARTS $WORD" >out; [ "$GPUCLOUD_RESTARTS" = 1 ] || sleep 600; exit 4'
+    script = 'echo "$GPUCLOUD_RESTARTS $WORD" | tee out; [ "$GPUCLOUD_RESTARTS" = 1 ] || sleep 600; exit 4'
     line = (*DETACH, "--env", "WORD=one", "--fetch", "out:here/", "--", "sh", "-c", script)
     begun = cli(*line)
     assert (begun.code, begun.out) == (0, "r\n"), begun.err
     assert the_run(cli)["detached"]
     assert tended(cli) == ("left", "it is running")
+    follower = cli.start("runs", "logs", "r", "-f")
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "0 one\n"
     interrupt(cli)
     assert cli("list", "--live").code == 0
     assert cli("sweep", "--yes").code == 0
@@ -92,6 +95,8 @@ def test_a_detached_run_is_restarted_by_one_of_two_tenders_and_ended_with_its_fi
     run = the_run(cli)
     assert (run["state"], run["exit_code"]) == ("ended", 4)
     assert (cli.home / "here" / "out").read_text() == "1 two\n"
+    followed = cli.finish(follower)
+    assert (followed.code, followed.out) == (4, "1 two\n"), "it goes on over the interruption, to the end"
     assert (cli.boxes(), cli.billed()) == ([], [])
     looked = cli("tend", "--json")
     assert (looked.json["runs"], looked.json["troubles"]) == ([], [])

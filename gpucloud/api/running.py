@@ -127,6 +127,7 @@ class Attempts:
             PriceError: the budget of the run is spent; or as :meth:`Buyer.buy`.
             GpucloudError: as :meth:`Buyer.buy`.
         """
+        archive = bring_here(self.context, run, kept)
         now = self.context.clock()
         spec = self.wanted.spec
         begun = has_begun(run.attempts)
@@ -135,7 +136,6 @@ class Attempts:
         if run.attempts:
             spec = spec_left(spec, run.expires_at, self._spent_usd(run, now), now)
         carried = _carried(run, kept, spec, now)
-        archive = bring_here(self.context, run, kept)
         wanted = replace(
             self.wanted,
             spec=spec,

@@ -20,7 +20,7 @@ from gpucloud.journal.records import Box
 from gpucloud.journal.runs import Code
 from gpucloud.planning.data_sets import located
 from gpucloud.runtime.context import Context
-from gpucloud.sources.archive import path_of
+from gpucloud.sources.archive import folder_of, path_of
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.boot import boot_again
@@ -129,7 +129,7 @@ def _archive_of(context: Context, code: Code) -> Path:
         UsageError: it is not here.
     """
     assert context.state is not None  # noqa: S101  (the keys are there)
-    file = path_of(context.state, code.sha256)
+    file = path_of(folder_of(context.state, context.owner), code.sha256)
     if not file.exists():
         raise UsageError(
             f"the code of the run was frozen on {code.machine}, and is not here",

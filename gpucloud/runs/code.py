@@ -16,14 +16,14 @@ from pathlib import Path
 from gpucloud.boxes.sending import send_frozen
 from gpucloud.clouds.kit import LongerError
 from gpucloud.config import make_private
-from gpucloud.errors import CloudError, UsageError
+from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Code
 from gpucloud.runs.checkpoints import Settings, locate
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
-from gpucloud.sources.archive import FOLDER, Frozen, freeze, is_whole, path_of, refuse_large
+from gpucloud.sources.archive import FOLDER, Frozen, folder_of, freeze, is_whole, path_of, refuse_large
 from gpucloud.sources.selection import Selection
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.client import Target
@@ -51,11 +51,10 @@ def freeze_code(context: Context, chosen: Sequence[Selection], kept: Settings | 
     Raises:
         UsageError: it is too large, or changes while it is read.
     """
-    assert context.state is not None  # noqa: S101  (who buys has a state folder)
     if not chosen:
         return None
     refuse_large(chosen)
-    frozen = context.tasks.run(partial(freeze, chosen, context.state), FREEZE_S)
+    frozen = context.tasks.run(partial(freeze, chosen, _folder(context)), FREEZE_S)
     return Code(
         sha256=frozen.sha256,
         size_bytes=frozen.size_bytes,
@@ -69,12 +68,11 @@ def freeze_code(context: Context, chosen: Sequence[Selection], kept: Settings | 
 
 def _stored(context: Context, frozen: Frozen, kept: Settings | None) -> bool:
     """Puts an archive into the run's store; a store that refuses is told, and the run goes on."""
-    assert context.state is not None  # noqa: S101
     if kept is None:
         return False
     cloud, path = context.clouds[kept.cloud], _object(kept, frozen.sha256)
     try:
-        with path_of(context.state, frozen.sha256).open("rb") as source:
+        with path_of(_folder(context), frozen.sha256).open("rb") as source:
             put = partial(cloud.put_object, kept.place, path, source, kms_key=kept.kms_key)
             context.tasks.run(put, STORE_S)
     except (CloudError, TimedOutError) as error:
@@ -93,8 +91,7 @@ def bring_here(context: Context, run: Run, kept: Settings | None) -> Path | None
     code = run.work.code
     if code is None:
         return None
-    assert context.state is not None  # noqa: S101  (who buys has a state folder)
-    file = path_of(context.state, code.sha256)
+    file = path_of(_folder(context), code.sha256)
     if context.tasks.run(partial(is_whole, file, code.sha256), FREEZE_S):
         return file
     if kept is None or not code.stored:
@@ -131,22 +128,29 @@ def deliver(context: Context, run: Run, archive: Path, box: Box, nodes: Sequence
 
 
 def forget_code(context: Context, run: Run) -> None:
-    """Deletes the code of runs that are over and whose boxes are gone; of this run in its store too."""
-    run = context.journal.run(run.id)
-    code = run.work.code
-    if code is not None and code.stored and not _is_needed(context, run):
-        with suppress(CloudError, UsageError, TimedOutError):  # the next one to list the store sees it
-            kept = locate(context, load_spec(None, dict(run.work.spec)), run.run_id)
-            if kept is not None:
-                cloud, path = context.clouds[kept.cloud], _object(kept, code.sha256)
-                context.tasks.run(partial(cloud.delete_object, kept.place, path))
-    prune(context)
+    """Deletes the code of runs that are over and whose boxes are gone; of this run in its store too.
+
+    What fails changes nothing for the run: the next command deletes what is here.
+    """
+    with suppress(GpucloudError, TimedOutError):
+        run = context.journal.run(run.id)
+        code = run.work.code
+        if code is not None and code.stored and not _is_needed(context, run):
+            _delete_stored(context, run, code)
+    with suppress(GpucloudError):
+        prune(context)
+
+
+def _delete_stored(context: Context, run: Run, code: Code) -> None:
+    kept = locate(context, load_spec(None, dict(run.work.spec)), run.run_id)
+    if kept is not None:
+        cloud, path = context.clouds[kept.cloud], _object(kept, code.sha256)
+        context.tasks.run(partial(cloud.delete_object, kept.place, path))
 
 
 def prune(context: Context) -> None:
     """Deletes the archives here that no run needs any more."""
-    assert context.state is not None  # noqa: S101  (who has runs has a state folder)
-    found = list((context.state / FOLDER).glob("*"))
+    found = list(_folder(context).glob("*"))
     if not found:
         return
     needed, known = set[str](), set[str]()
@@ -169,6 +173,11 @@ def _is_needed(context: Context, run: Run) -> bool:
         return True
     boxes = context.journal.known({each.box for each in run.attempts if each.box is not None})
     return any(box.state not in OVER for box in boxes)
+
+
+def _folder(context: Context) -> Path:
+    assert context.state is not None  # noqa: S101  (who has runs has a state folder)
+    return folder_of(context.state, context.owner)
 
 
 def _object(kept: Settings, sha256: str) -> str:

@@ -1,4 +1,4 @@
-"""What travels to the boxes of a run, frozen: an archive in the folder of the state, named by its content."""
+"""What travels to the boxes of a run, frozen: an archive, named by its content, below the state folder."""
 
 from __future__ import annotations
 
@@ -67,19 +67,22 @@ def refuse_large(selections: Sequence[Selection]) -> None:
     )
 
 
-def freeze(selections: Sequence[Selection], state: Path) -> Frozen:
+def freeze(selections: Sequence[Selection], folder: Path) -> Frozen:
     """Writes one archive of what travels; the same files, with the same times, give the same archive.
+
+    Args:
+        selections: what travels.
+        folder: the folder of the archives.
 
     Raises:
         UsageError: a file vanished or changed while it was read, or the archive cannot be written.
     """
-    folder = state / FOLDER
     try:
         make_private(folder)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".draft-", delete=False) as draft:
             try:
                 digest = _write(selections, draft)
-                size, name = draft.tell(), path_of(state, digest)
+                size, name = draft.tell(), path_of(folder, digest)
                 os.replace(draft.name, name)  # noqa: PTH105
             except BaseException:
                 os.unlink(draft.name)  # noqa: PTH108
@@ -98,9 +101,14 @@ def freeze(selections: Sequence[Selection], state: Path) -> Frozen:
     )
 
 
-def path_of(state: Path, sha256: str) -> Path:
+def folder_of(state: Path, owner: str) -> Path:
+    """The folder of an owner's archives: who deletes them knows the runs of one owner."""
+    return state / FOLDER / hashlib.sha256(owner.encode()).hexdigest()[:16]
+
+
+def path_of(folder: Path, sha256: str) -> Path:
     """Where the archive with this digest is, if it is here."""
-    return state / FOLDER / f"{sha256}.tar.gz"
+    return folder / f"{sha256}.tar.gz"
 
 
 def is_whole(file: Path, sha256: str) -> bool:

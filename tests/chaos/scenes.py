@@ -116,9 +116,11 @@ def _stopped(home: Home, cloud: str) -> None:
 
 
 def _detached(home: Home, cloud: str) -> None:
-    """A detached run is there, whose command has ended."""
-    where = ("--cloud", cloud, "--region", REGION[cloud])
+    """A detached run with frozen code is there, whose command has ended."""
+    (home.path / "code.py").touch()
+    where = ("--cloud", cloud, "--region", REGION[cloud], "--sync", "code.py")
     done = home.run("run", "--detach", *WANTED, *where, "--spot", "--restarts", "9", "--", "true")
+    (home.path / "code.py").unlink()
     assert done.code == 0, done.err
 
 

@@ -45,6 +45,7 @@ import gpucloud.inventory.power
 import gpucloud.inventory.set_up
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
+import gpucloud.runs.code
 import gpucloud.runs.detached
 import gpucloud.runs.job
 import gpucloud.runs.run
@@ -149,6 +150,7 @@ def main() -> None:
         (gpucloud.boxes.starting, "admit_us", told),
         (gpucloud.boxes.starting, "bring_back", told),
         (gpucloud.api.launching, "start", told),
+        (gpucloud.runs.code, "send_frozen", told),
         (gpucloud.runs.detached, "start", told),
         (gpucloud.runs.tend, "jobs", ended),
         (gpucloud.runs.tend, "keep_logs", told),

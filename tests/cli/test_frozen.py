@@ -33,7 +33,7 @@ def project(cli: Shell) -> Path:
 
 def archives(cli: Shell) -> list[str]:
     """What is frozen here."""
-    return sorted(file.name for file in (cli.home / "state-sandbox" / "code").glob("*"))
+    return sorted(file.name for file in (cli.home / "state-sandbox" / "code").glob("*/*"))
 
 
 def code_of(cli: Shell) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_another_machine_takes_the_code_from_the_store_and_without_one_names_who
     store = ("--checkpoint-to", "s3://lab/team")
     assert cli(*DETACH, "--sync", "p", *store, *TRAINS).code == 0
     assert code_of(cli)["stored"]
-    for archive in (cli.home / "state-sandbox" / "code").glob("*"):
+    for archive in (cli.home / "state-sandbox" / "code").glob("*/*"):
         archive.write_bytes(b"not what it was")
     (project / "train.sh").unlink()
     interrupt(cli)

@@ -12,6 +12,7 @@ from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
+from gpucloud.journal.runs import RunState
 from gpucloud.resources import rfc3339
 from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.values import Money, number
@@ -60,6 +61,7 @@ class Box:
         mig: the MIG slices of its GPUs.
         accept_test: the measurements of the GPU test, by node.
         replaced: why its first machine was replaced.
+        results_of: the run whose files it is kept for, as they could not be copied; ``None`` for none.
         setup_error: why its set-up failed; ``None`` for a box with a set-up that succeeded, or not yet ended.
         abandoned: whether a command that has ended left it; the next changing command deletes it.
         runs_command: whether the command of its spec was started on it.
@@ -94,6 +96,7 @@ class Box:
     mig: tuple[Slice, ...]
     accept_test: tuple[Mapping[str, Any], ...]
     replaced: str | None
+    results_of: str | None
     setup_error: str | None
     guards: tuple[GuardReport | None, ...]
     abandoned: bool
@@ -135,6 +138,7 @@ class Box:
             mig=measured.slices if measured else (),
             accept_test=measured.gpu_tests if measured else (),
             replaced=box.replaced,
+            results_of=_results_of(box, client),
             setup_error=box.setup_error or None,
             guards=box.guards,
             abandoned=(box.is_remains or box.is_halting)
@@ -198,6 +202,7 @@ class Box:
             "mig": plain(self.mig),
             "accept_test": [dict(each) for each in self.accept_test],
             "replaced": self.replaced,
+            "results_of": self.results_of,
             "setup_error": self.setup_error,
             "guards": [guard_document(said) for said in self.guards],
         }
@@ -399,3 +404,12 @@ def guard_document(said: GuardReport | None) -> GuardDocument | None:
 def _gpu_document(gpu: Gpu) -> GpuDocument:
     memory = None if gpu.memory_gib is None else number(gpu.memory_gib)
     return {"model": gpu.model, "count": number(gpu.count), "memory_gib": memory}
+
+
+def _results_of(box: JournalBox, client: Client) -> str | None:
+    """The run whose files a box is kept for."""
+    if box.run_id is None or box.attended or box.state is not BoxState.READY:
+        return None
+    runs = client.journal.runs_named(box.owner, box.run_id)
+    kept = any(run.state is RunState.FETCHING and run.not_fetched and run.box == box.id for run in runs)
+    return box.run_id if kept else None

@@ -655,6 +655,8 @@ class Client:
         retry_on: Collection[str] = (),
         wait: timedelta | None = None,
         fetch: Sequence[tuple[str, str]] = (),
+        fetch_from_all: bool = False,
+        keep_results_s: float | None = None,
         keep_on_failure: bool = False,
         out: Write | None = None,
         err: Write | None = None,
@@ -681,6 +683,9 @@ class Client:
             wait: while there is no capacity for its first box, or for the next one after a loss, it tries
                 again for this long, which takes no restart; its ttl counts from its first box.
             fetch: the files to copy back at the end: (path on the box, local path).
+            fetch_from_all: from every node, into a folder that is named by its number; else from the first.
+            keep_results_s: how long a box stays whose files cannot be copied; by default until its deadline,
+                24 hours without one, and 30 minutes where a command that succeeded has not written them.
             keep_on_failure: keeps the box until its deadline if the command or the set-up fails.
             out: receives the command's standard output as it arrives.
             err: receives its standard error.
@@ -702,7 +707,7 @@ class Client:
         from gpucloud.runs.rules import refuse_replacing
         from gpucloud.runs.run import Orders
 
-        refuse_unrunnable(command, fetch)
+        refuse_unrunnable(command, fetch, nodes=spec.nodes if fetch_from_all else None)
         refuse_replacing(spec)
         variables = self._session.profile.variables if environment is None else environment
         run_id = run_id or self.new_run_id()
@@ -719,6 +724,7 @@ class Client:
             out=out or discard,
             err=err or discard,
             timeout_s=timeout_s,
+            has_results=bool(fetch),
         )
         work = work_of(
             wanted.spec,
@@ -730,8 +736,11 @@ class Client:
             fetch=here(fetch, str(Path.cwd())),
             accept_snapshot_price=accept_snapshot_price,
             first_node_only=first_node_only,
+            keep_on_failure=keep_on_failure,
+            fetch_from_all=fetch_from_all,
+            keep_results_s=keep_results_s,
         )
-        orders = Orders(job=job, fetch=bool(fetch), keep_on_failure=keep_on_failure)
+        orders = Orders(job=job)
         with self._session.operation() as context:
             return run_on_its_own_box(self, context, wanted, orders, work, alone=alone)
 
@@ -748,6 +757,8 @@ class Client:
         retry_on: Collection[str] = (),
         wait: timedelta | None = None,
         fetch: Sequence[tuple[str, str]] = (),
+        fetch_from_all: bool = False,
+        keep_results_s: float | None = None,
         accept_snapshot_price: bool = False,
         first_node_only: bool = False,
     ) -> Run:
@@ -761,7 +772,7 @@ class Client:
         from gpucloud.api.running import refuse_unrunnable, start_run, wanted_of_run, work_of
         from gpucloud.runs.detached import from_anywhere
 
-        refuse_unrunnable(command, fetch)
+        refuse_unrunnable(command, fetch, nodes=spec.nodes if fetch_from_all else None)
         variables = self._session.profile.variables if environment is None else environment
         there, brought = from_anywhere(spec, fetch, str(Path.cwd()))
         wanted = wanted_of_run(
@@ -777,6 +788,8 @@ class Client:
             fetch=brought,
             accept_snapshot_price=accept_snapshot_price,
             first_node_only=first_node_only,
+            fetch_from_all=fetch_from_all,
+            keep_results_s=keep_results_s,
         )
         with self._session.operation() as context:
             return start_run(self, context, wanted, work, alone=alone)
@@ -1059,8 +1072,8 @@ class Client:
         is confirmed.
         """
         from gpucloud.inventory.extend import extend
-        from gpucloud.inventory.settling import settle_first
         from gpucloud.planning.lifetime import refuse_short
+        from gpucloud.runs.first_step import settle_first
 
         if not add:  # a deadline that only becomes later cannot be too early
             refuse_short(ttl, "--ttl")
@@ -1123,7 +1136,7 @@ class Client:
         """
         from gpucloud.boxes.stopping import KEEP, LEAST_KEEP
         from gpucloud.inventory.power import stop
-        from gpucloud.inventory.settling import settle_first
+        from gpucloud.runs.first_step import settle_first
 
         keep = KEEP if keep is None else keep
         if keep < LEAST_KEEP:
@@ -1156,8 +1169,8 @@ class Client:
             OwedError: it is not ready, and not known to be stopped again.
         """
         from gpucloud.inventory.power import lifetime_at_start, start
-        from gpucloud.inventory.settling import settle_first
         from gpucloud.planning.lifetime import refuse_short
+        from gpucloud.runs.first_step import settle_first
 
         lives = None if ttl is None or ttl == "none" else ttl
         refuse_short(lives, "--ttl")
@@ -1223,7 +1236,7 @@ class Client:
             BoxLostError: the box ended meanwhile.
         """
         from gpucloud.inventory.set_up import repeat_setup
-        from gpucloud.inventory.settling import settle_first
+        from gpucloud.runs.first_step import settle_first
 
         with self._session.operation() as context:
             settle_first(context)
@@ -1235,17 +1248,21 @@ class Client:
         *,
         run_id: str | None = None,
         every: bool = False,
+        with_results: bool = False,
         confirm: Callable[[Sequence[Box]], bool] | None = None,
     ) -> Ended:
         """Deletes boxes; returns when the clouds confirm that nothing billable is left of them.
 
         Args:
             names: names or ids of boxes.
-            run_id: the boxes of this run, which are also searched for in every cloud.
+            run_id: the boxes of this run, which are also searched for in every cloud. Files that its command
+                has left are fetched first; a box whose files cannot be copied stays.
             every: all of the owner's boxes.
+            with_results: also boxes of the run that are kept for their files.
             confirm: is called before anything is deleted; by default, nothing is confirmed.
 
         Raises:
+            NotFetchedError: a box of the run is kept for its files.
             OwedError: something may still be billed; the next call that changes anything continues.
             UsageError: no boxes are specified; there is no such box; or ``confirm`` returned ``False``.
         """
@@ -1254,7 +1271,7 @@ class Client:
         if sum((bool(names), run_id is not None, every)) != 1:
             raise UsageError("specify boxes: names, or --run-id, or --all", hint="see them: gpucloud list")
         with self._session.operation() as context:
-            return down(self, context, names, run_id, confirm)
+            return down(self, context, names, run_id, confirm, with_results=with_results)
 
     # --- volumes
 
@@ -1487,13 +1504,18 @@ class Client:
         )
 
     def exec_all(
-        self, name: str, command: Sequence[str], show: Callable[[int, str, bool], None]
+        self,
+        name: str,
+        command: Sequence[str],
+        show: Callable[[int, str, bool], None],
+        *,
+        tell: Callable[[str], object] = lambda _: None,
     ) -> list[int]:
         """Runs a program on every node at the same time; see :meth:`gpucloud.Box.exec_all`."""
         from gpucloud.ssh.nodes import run_on_all
 
         nodes = range(len(self._find(name).nodes))
-        return run_on_all([self.connect(name, node=node) for node in nodes], command, show)
+        return run_on_all([self.connect(name, node=node) for node in nodes], command, show, tell)
 
     def start_job(self, name: str, command: Sequence[str], *, nodes: Sequence[int] | None = None) -> str:
         """Starts a program on nodes and leaves it running; see :meth:`gpucloud.Box.start_job`."""
@@ -1536,7 +1558,7 @@ class Client:
                 err=err or discard,
                 timeout_s=timeout_s,
             )
-            return follow_job(context, self._find(name), [target], job)
+            return follow_job(context, self._find(name), [target], job).code
 
     def sync(self, name: str, source: str, destination: str, *, up: bool, node: int = 0) -> None:
         """Copies files to a node (``up``) or from it; see :meth:`gpucloud.Box.upload`."""
@@ -1685,7 +1707,7 @@ class Client:
         from gpucloud.inventory.discovery import begin, finish
         from gpucloud.inventory.reconcile import refresh_all
         from gpucloud.inventory.recover import adopt_found
-        from gpucloud.inventory.settling import settle_first
+        from gpucloud.runs.first_step import settle_first
 
         with self._session.operation() as context:
             context.tell("recover", "looking in every region of every cloud")

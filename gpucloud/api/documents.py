@@ -170,6 +170,7 @@ class BoxDocument(TypedDict):
         mig: the MIG slices of its GPUs.
         accept_test: the measurements of the GPU test, by node.
         replaced: why its first machine was replaced.
+        results_of: the run whose files it is kept for, as they could not be copied; ``null`` for none.
         setup_error: why its set-up failed.
         guards: the last report of each node's guard; ``null`` for a guard without one.
     """
@@ -202,6 +203,7 @@ class BoxDocument(TypedDict):
     mig: list[SliceDocument]
     accept_test: list[dict[str, Any]]
     replaced: str | None
+    results_of: str | None
     setup_error: str | None
     guards: list[GuardDocument | None]
 
@@ -289,12 +291,30 @@ class RunCodeDocument(TypedDict):
     stored: bool
 
 
+class KeptResultsDocument(TypedDict):
+    """Files of a command that has ended, which could not be copied, and the box that is kept for them.
+
+    Attributes:
+        why: what was not copied, and why.
+        box: the name of the box.
+        until: its deadline; ``null`` for none.
+        per_hour: what it costs; ``null`` if that is not known.
+        command: copies the files, and ends the box.
+    """
+
+    why: str
+    box: str
+    until: Time | None
+    per_hour: MoneyDocument | None
+    command: str
+
+
 class RunRecordDocument(TypedDict):
     """One run: a command with its attempts.
 
     Attributes:
         run_id: unique among the runs that are not over.
-        state: ``running``, ``waiting``, ``ended``, ``failed`` or ``cancelled``.
+        state: ``running``, ``waiting``, ``fetching``, ``ended``, ``failed`` or ``cancelled``.
         detached: whether it goes on without the process that began it.
         abandoned: whether its process has ended, and it was not detached: it will not go on.
         command: a shell command, or the arguments of a program.
@@ -308,6 +328,7 @@ class RunRecordDocument(TypedDict):
         failure: why it ended otherwise.
         attempts: its boxes, oldest first.
         cost_so_far: what they have cost, by currency.
+        kept: its files that could not be copied, and their box; ``null`` if there are none.
         cluster: whose engine wants it; ``null`` for a command.
         slots: those of the cluster that are its nodes.
         code: the files that every attempt gets.
@@ -331,6 +352,7 @@ class RunRecordDocument(TypedDict):
     failure: RunFailureDocument | None
     attempts: list[RunAttemptDocument]
     cost_so_far: list[MoneyDocument]
+    kept: KeptResultsDocument | None
     cluster: str | None
     slots: list[str]
     code: RunCodeDocument | None

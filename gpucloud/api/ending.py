@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box
+from gpucloud.api.fetching import bring_home
 from gpucloud.api.results import Ended, Searched
 from gpucloud.api.runs import Run, find_run
 from gpucloud.boxes.attachments import free_unused
@@ -15,12 +16,13 @@ from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.down import end_all, merged
 from gpucloud.inventory.recover import take_in_run
-from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.resources import BOX_ID, State
 from gpucloud.runs.code import forget_code
+from gpucloud.runs.deserted import save_deserted
+from gpucloud.runs.first_step import settle_first
 from gpucloud.runs.record import cancel
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
@@ -34,7 +36,13 @@ ConfirmDown = Callable[[Sequence[Box]], bool]
 
 
 def down(
-    client: Client, context: Context, names: Sequence[str], run_id: str | None, confirm: ConfirmDown | None
+    client: Client,
+    context: Context,
+    names: Sequence[str],
+    run_id: str | None,
+    confirm: ConfirmDown | None,
+    *,
+    with_results: bool,
 ) -> Ended:
     """See :meth:`gpucloud.Client.down`; without names and without a run, all of the owner's boxes."""
     troubles: list[GpucloudError] = []
@@ -52,8 +60,15 @@ def down(
             agreed = confirm(_read(client, context, living))
         if not agreed:
             raise UsageError("nothing was deleted")
+    kept: Mapping[str, GpucloudError] = {}
+    if run_id is not None and not with_results:
+        save_deserted(context, run_id)
+        kept = bring_home(client, context, run_id)
+        troubles += kept.values()
+        boxes = [context.journal.box(box.id) for box in boxes if box.id not in kept]
+        living = [box for box in boxes if box.state not in OVER]
     if not names:
-        _cancel_runs(context, run_id)
+        _cancel_runs(context, run_id, but=kept)
     if context.tasks.signum is None:
         keep_logs(context, _reachable(context, living))
     ended = end_all(context, boxes, troubles)
@@ -95,10 +110,13 @@ def cancel_run(client: Client, context: Context, run_id: str, confirm: Callable[
     return Run.read(context.journal.run(run.id), client, context.clock())
 
 
-def _cancel_runs(context: Context, run_id: str | None) -> None:
-    """Cancels the run of this id, or all: nothing is bought for them when their boxes are gone."""
+def _cancel_runs(context: Context, run_id: str | None, but: Collection[str]) -> None:
+    """Cancels the run of this id, or all: nothing is bought for them when their boxes are gone.
+
+    Those whose boxes stay are left alone.
+    """
     for run in context.journal.runs(owner=context.owner):
-        if run_id in {None, run.run_id}:
+        if run_id in {None, run.run_id} and run.box not in but:
             cancel(context, run)
 
 

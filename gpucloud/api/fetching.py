@@ -6,20 +6,30 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.api.runs import Run, find_run
-from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.costs.spend import per_hour
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, OwedError, UsageError
 from gpucloud.inventory.holding import holding
-from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.records import Run as JournalRun
 from gpucloud.journal.runs import RUNS_OVER, RunState
+from gpucloud.resources import rfc3339
 from gpucloud.runs.code import forget_code
 from gpucloud.runs.detached import working_nodes
-from gpucloud.runs.results import NotFetchedError, Results
+from gpucloud.runs.record import ended
+from gpucloud.runs.results import (
+    COPY_S,
+    TRY_FOR_S,
+    Files,
+    NotFetchedError,
+    Results,
+    of_nodes,
+    release_box,
+)
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.files import make_target
+from gpucloud.ssh.keys import find_program
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
@@ -33,32 +43,86 @@ def fetch_run(client: Client, context: Context, run_id: str, files: Sequence[tup
         state = "is over" if run.state in RUNS_OVER else "has not ended"
         hint = f"see its state: gpucloud runs show {run_id}"
         raise UsageError(f"no files of run {run_id!r} are waiting: its command {state}", hint=hint)
-    for _, here in files or run.work.fetch:
-        make_target(here)
+    _fetch(client, context, run, files or run.work.fetch, copy_s=COPY_S)
+    return Run.read(context.journal.run(run.id), client, context.clock())
+
+
+def bring_home(client: Client, context: Context, run_id: str) -> dict[str, GpucloudError]:
+    """Fetches the files of the runs of an id whose command has ended, before their boxes are deleted.
+
+    Returns:
+        Why files are not here, by the ids of the boxes that have them: these are not to be deleted.
+    """
+    kept: dict[str, GpucloudError] = {}
+    for run in context.journal.runs_named(context.owner, run_id):
+        if run.state is not RunState.FETCHING or run.box is None:
+            continue
+        if context.journal.box(run.box).state in OVER:
+            continue
+        try:
+            _fetch(client, context, run, run.work.fetch, copy_s=TRY_FOR_S)
+        except GpucloudError as error:
+            kept[run.box] = _kept(client, context, run, error)
+    return kept
+
+
+def _kept(client: Client, context: Context, run: JournalRun, error: GpucloudError) -> GpucloudError:
+    """The failure of a command that leaves a box with files of a run, with its price and its end."""
     assert run.box is not None  # noqa: S101  (its command has run there)
-    assert run.exit_code is not None  # noqa: S101
+    assert run.exited is not None  # noqa: S101
+    if isinstance(error, OwedError):  # the files are here
+        return error
+    if not isinstance(error, NotFetchedError):
+        box = context.journal.box(run.box)
+        until = f"until {rfc3339(box.expires_at)}" if box.expires_at else "without a deadline"
+        text = (
+            f"files of run {run.run_id!r} were not fetched: {error.message}; box {box.name!r} is kept {until}"
+        )
+        cause, error = error, NotFetchedError(text, box=box, command_code=run.exited.code)
+        error.__cause__ = cause
+        error = priced(error, client)
+    error.hint = f"fetch them: gpucloud runs fetch {run.run_id}; or delete them with the box: "
+    error.hint += f"gpucloud down --run-id {run.run_id} --with-results"
+    return error
+
+
+def _fetch(client: Client, context: Context, run: JournalRun, files: Files, *, copy_s: float) -> None:
+    """Copies files of a run whose command has ended, and ends its box; without them, it stays.
+
+    Raises:
+        NotFetchedError: some are not here.
+        UsageError: there is no place for them, or another process works on the run.
+        OwedError: the box may still be billed.
+    """
+    assert run.box is not None  # noqa: S101  (its command has run there)
+    assert run.exited is not None  # noqa: S101
+    find_program("rsync")
+    box = context.journal.box(run.box)
+    for _, here in of_nodes(files, len(box.nodes) if run.work.fetch_from_all else None):
+        make_target(here)
     taken = context.take_run(run)
     if taken is None:
-        raise UsageError(f"another process works on run {run_id!r}", hint="try again when it has ended")
+        raise UsageError(f"another process works on run {run.run_id!r}", hint="try again when it has ended")
     try:
-        box = context.journal.box(run.box)
         if box.state in OVER:
-            gone = f"box {box.name!r} of run {run_id!r} is gone, with its files"
-            raise NotFetchedError(gone, box=box, command_code=run.exit_code)
+            gone = f"box {box.name!r} of run {run.run_id!r} is gone, with its files"
+            raise NotFetchedError(gone, box=box, command_code=run.exited.code)
         with holding(context, box) as held:
             nodes = working_nodes(context, held, run.work)
-            reach(context, held, nodes[0])
-            results = Results(context=context, run_id=run_id, box=held, nodes=nodes, code=run.exit_code)
-            results.fetch(files or run.work.fetch, try_for_s=0)
+            results = Results(context=context, run=taken, box=held, nodes=nodes, code=run.exited.code)
+            results.reach()
+            results.fetch(files, try_for_s=0, copy_s=copy_s)
             keep_logs(context, nodes)
-        context.journal.write(taken, RunEnded(state=RunState.ENDED, exit_code=run.exit_code))
-        end_boxes(context, [context.journal.box(run.box)])
+            if run.keeps_box:
+                release_box(context, nodes)
+        context.journal.write(taken, ended(run.exited))
+        if not run.keeps_box:
+            end_boxes(context, [context.journal.box(run.box)])
         forget_code(context, run)
     except NotFetchedError as error:
         raise priced(error, client) from error.__cause__
     finally:
         context.journal.release(taken)
-    return Run.read(context.journal.run(run.id), client, context.clock())
 
 
 def priced(error: NotFetchedError, client: Client) -> NotFetchedError:

@@ -14,7 +14,6 @@ from gpucloud.boxes.launch import abandon, check_name
 from gpucloud.boxes.provision import Deal, Wanted, begin_echo, provision
 from gpucloud.errors import UsageError
 from gpucloud.inventory.discovery import Asked, Patience, Survey, begin, finish, refuse_taken_name
-from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.facts import Wanted as JournalWanted
 from gpucloud.journal.records import Box, a_plan
@@ -25,6 +24,7 @@ from gpucloud.planning.plan import Plan
 from gpucloud.planning.saved_plan import renewed
 from gpucloud.planning.waiting import within
 from gpucloud.resources import rfc3339
+from gpucloud.runs.first_step import settle_first
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec

@@ -23,7 +23,6 @@ from gpucloud.costs.resource_prices import transfer_price
 from gpucloud.costs.spend import BillingOf, cost_so_far
 from gpucloud.errors import UsageError
 from gpucloud.inventory.holding import holding
-from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.facts import Place
 from gpucloud.journal.lifecycle import LEAST_LIFE
 from gpucloud.journal.records import Box
@@ -31,6 +30,7 @@ from gpucloud.market.catalog import Catalog
 from gpucloud.planning.avoidance import Avoided
 from gpucloud.planning.volume_move import FreeNames, VolumeMove, volume_moves
 from gpucloud.planning.volume_plan import VolumePlan
+from gpucloud.runs.first_step import settle_first
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.errors import GpucloudError
     from gpucloud.inventory.discovery import Survey
     from gpucloud.inventory.sweep import Find
+    from gpucloud.journal.runs import Failure
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
     from gpucloud.resources import Ref, Resource, Search, UnreadableRegion
@@ -113,12 +114,14 @@ class Ran:
 
     Attributes:
         exit_code: of its command.
+        failure: why that ended, where it did not by itself: its ``timeout_s`` was over.
         box: its last box.
         not_fetched: the files that could not be fetched.
         cost_so_far: what its boxes have cost, by currency.
     """
 
     exit_code: int
+    failure: Failure | None
     box: Box
     not_fetched: tuple[str, ...]
     cost_so_far: tuple[Money, ...]

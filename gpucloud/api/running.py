@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box as PublicBox
-from gpucloud.api.fetching import priced
+from gpucloud.api.fetching import bring_home, priced
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.runs import Run as PublicRun
@@ -39,7 +39,7 @@ from gpucloud.runs.command import refuse_absent
 from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job
 from gpucloud.runs.record import loss_of, write_end, write_loss
-from gpucloud.runs.results import NotFetchedError
+from gpucloud.runs.results import NotFetchedError, of_nodes
 from gpucloud.runs.rules import Stop, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
 from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
@@ -51,8 +51,15 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
 
 
-def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, str]]) -> None:
+def refuse_unrunnable(
+    command: Sequence[str] | str, fetch: Sequence[tuple[str, str]], *, nodes: int | None = None
+) -> None:
     """Refuses a run that cannot work, before anything is asked or bought.
+
+    Args:
+        command: what it is to do.
+        fetch: what is copied back: (path on the box, path here).
+        nodes: from how many nodes that is; ``None`` from the first alone.
 
     Raises:
         UsageError: there is no command, a program that copies its files is not installed, or there is no
@@ -67,7 +74,7 @@ def refuse_unrunnable(command: Sequence[str] | str, fetch: Sequence[tuple[str, s
         )
     if fetch:
         find_program("rsync")
-    for _, here in fetch:
+    for _, here in of_nodes(fetch, nodes):
         make_target(here)
 
 
@@ -218,6 +225,9 @@ def work_of(
     fetch: Sequence[tuple[str, str]],
     accept_snapshot_price: bool,
     first_node_only: bool,
+    keep_on_failure: bool = False,
+    fetch_from_all: bool = False,
+    keep_results_s: float | None = None,
 ) -> Work:
     """What a run is to do, as its record has it. Arguments as :meth:`gpucloud.Client.run`."""
     limit, reasons = restarts_of(restarts, retry_on)
@@ -231,6 +241,9 @@ def work_of(
         fetch=tuple(fetch),
         accept_snapshot_price=accept_snapshot_price,
         first_node_only=first_node_only,
+        keep_on_failure=keep_on_failure,
+        fetch_from_all=fetch_from_all,
+        keep_results_s=keep_results_s,
     )
 
 
@@ -244,7 +257,7 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
         context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
     )
     try:
-        code = attendant.run()
+        how = attendant.run()
     except NotFetchedError as error:
         raise priced(error, client) from error.__cause__
     finally:
@@ -252,7 +265,8 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     assert attendant.box is not None  # noqa: S101  (its command has ended)
     now = context.clock()
     return Ran(
-        exit_code=code,
+        exit_code=how.code,
+        failure=how.failure,
         box=PublicBox.read(context.journal.box(attendant.box.id), client, now),
         not_fetched=tuple(attendant.not_fetched),
         cost_so_far=PublicRun.read(context.journal.run(record.id), client, now).cost_so_far,
@@ -330,6 +344,8 @@ def _first_step(client: Client, context: Context, wanted: Wanted, work: Work, *,
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
     save_deserted(context, wanted.run_id)
+    for error in bring_home(client, context, wanted.run_id).values():
+        raise error
     Buyer(context, client.catalog, wanted).settle_first()
     if alone:
         refuse_live(context, wanted.run_id)

@@ -7,19 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.costs.spend import charges, totals_of
+from gpucloud.costs.spend import charges, per_hour, totals_of
 from gpucloud.journal.leases import claim
-from gpucloud.journal.lifecycle import Claim
+from gpucloud.journal.lifecycle import OVER, Claim
 from gpucloud.journal.runs import RUNS_OVER, Code, Failure, Loss, RunState
 from gpucloud.resources import rfc3339
 from gpucloud.runs.rules import end_of_wait, restarts_after
+from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.documents import (
+        KeptResultsDocument,
         RunAttemptDocument,
         RunCodeDocument,
+        RunFailureDocument,
         RunRecordDocument,
         SavedSetDocument,
     )
@@ -111,13 +114,64 @@ class RunAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptResults:
+    """Files of a command that has ended, which could not be copied, and the box that is kept for them.
+
+    Attributes:
+        why: what was not copied, and why.
+        box: the name of the box.
+        until: its deadline; ``None`` for none.
+        per_hour: what it costs; ``None`` if that is not known.
+        command: copies the files, and ends the box.
+    """
+
+    why: str
+    box: str
+    until: datetime | None
+    per_hour: Money | None
+    command: str
+
+    @classmethod
+    def read(cls, run: JournalRun, boxes: Mapping[str, Box], client: Client) -> KeptResults | None:
+        """Those of a run, from the journal; ``None`` if it has none."""
+        box = boxes.get(run.box or "")
+        if run.state is not RunState.FETCHING or run.not_fetched is None or box is None or box.state in OVER:
+            return None
+        return cls(
+            why=run.not_fetched,
+            box=box.name,
+            until=box.expires_at,
+            per_hour=per_hour(box, client.billing_of).total,
+            command=f"gpucloud runs fetch {run.run_id}",
+        )
+
+    @property
+    def text(self) -> str:
+        """The box, its price and its end, in words."""
+        rate = self.per_hour
+        price = f", for {format_money(rate.amount, rate.currency)} per hour" if rate else ""
+        until = f"until {rfc3339(self.until)}" if self.until else "without a deadline"
+        return f"box {self.box} is kept {until}{price}"
+
+    def document(self) -> KeptResultsDocument:
+        """``kept`` of a run in the JSON documents."""
+        return {
+            "why": self.why,
+            "box": self.box,
+            "until": _time(self.until),
+            "per_hour": self.per_hour.document() if self.per_hour else None,
+            "command": self.command,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run, as read from the journal. Times are in UTC; a field that is not known is ``None``.
 
     Attributes:
         run_id: its id, which its boxes have as a tag; unique among the runs that are not over.
         state: ``running``, ``waiting`` (for another attempt), ``ended`` (with an exit code), ``failed`` or
-            ``cancelled``.
+            ``cancelled``; ``fetching`` while files of a command that has ended are on its box.
         detached: whether it goes on without the process that began it: :meth:`Client.tend` looks after it.
         abandoned: whether its process has ended, and it was not detached: it will not go on.
         command: a shell command, or the arguments of a program.
@@ -128,9 +182,10 @@ class Run:
         waits_until: until when it tries to get a box, while it has none and may wait.
         expires_at: its deadline, also of its last box; ``None`` for none.
         exit_code: of its command.
-        failure: why it ended otherwise.
+        failure: why it ended otherwise: of a command that ran too long, ``timeout``, with exit code 124.
         attempts: its boxes, oldest first.
         cost_so_far: what they have cost, by currency.
+        kept: its files that could not be copied, and their box.
         cluster: the cluster whose engine wants it, and runs its own commands there; ``None`` for a command.
         slots: the slots of that cluster, which are the nodes of its box.
         code: the files that every attempt gets, frozen at the submission; ``None`` without any.
@@ -154,6 +209,7 @@ class Run:
     failure: Failure | None
     attempts: tuple[RunAttempt, ...]
     cost_so_far: tuple[Money, ...]
+    kept: KeptResults | None = None
     cluster: str | None = None
     slots: tuple[str, ...] = ()
     code: Code | None = None
@@ -169,7 +225,7 @@ class Run:
             owner=run.owner,
             state=run.state,
             detached=run.detached,
-            abandoned=run.state not in RUNS_OVER and not run.detached and not held,
+            abandoned=run.state not in RUNS_OVER and not run.unattended and not held,
             command=run.work.command,
             spec=run.work.spec,
             restarts=max(restarts_after(run.work, run.attempts) - 1, 0),
@@ -185,6 +241,7 @@ class Run:
                 RunAttempt.read(each, boxes.get(each.box or ""), client, now) for each in run.attempts
             ),
             cost_so_far=tuple(totals_of(spent)),
+            kept=KeptResults.read(run, boxes, client),
             cluster=run.work.slots.cluster if run.work.slots else None,
             slots=run.work.slots.names if run.work.slots else (),
             code=run.work.code,
@@ -192,7 +249,6 @@ class Run:
 
     def document(self) -> RunRecordDocument:
         """RUN of the JSON documents."""
-        failure = self.failure
         return {
             "run_id": self.run_id,
             "owner": self.owner,
@@ -209,9 +265,10 @@ class Run:
             "ended_at": _time(self.ended_at),
             "expires_at": _time(self.expires_at),
             "exit_code": self.exit_code,
-            "failure": {"class": failure.error_class, "message": failure.message} if failure else None,
+            "failure": failure_document(self.failure),
             "attempts": [each.document() for each in self.attempts],
             "cost_so_far": [money.document() for money in self.cost_so_far],
+            "kept": self.kept.document() if self.kept else None,
             "cluster": self.cluster,
             "slots": list(self.slots),
             "code": None if self.code is None else _code(self.code),
@@ -230,6 +287,11 @@ def saved_document(saved: SavedSet) -> SavedSetDocument:
         "upload_seconds": None if saved.upload_s is None else round(saved.upload_s, 1),
         "notice_seconds": dict(saved.notices),
     }
+
+
+def failure_document(failure: Failure | None) -> RunFailureDocument | None:
+    """Why a run, or its command, ended otherwise than by itself."""
+    return {"class": failure.error_class, "message": failure.message} if failure else None
 
 
 def find_run(client: Client, run_id: str) -> JournalRun:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.results import Searched, Swept
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.inventory.settling import settle_first
 from gpucloud.inventory.sweep import OLD_ENOUGH, Find, end, look, look_again
 from gpucloud.resources import Resource, Tags
+from gpucloud.runs.first_step import save_first, settle_first
 from gpucloud.runtime.context import Context
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def sweep(
         if unwanted and not dry_run and not agreed:
             raise UsageError("nothing was deleted")
     if unwanted and not dry_run:
+        save_first(context)
         second = look_again(context, first, owner=owner, older_than=age)
         searched = replace(searched, unread=(*searched.unread, *second.survey.unread))
         still = second.finds

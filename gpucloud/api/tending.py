@@ -93,7 +93,5 @@ def _is_left(context: Context, box: Box) -> bool:
     if box.run_id is None or box.state is not BoxState.READY or not context.may_take(box.lease):
         return False
     runs = context.journal.runs_named(context.owner, box.run_id)
-    return any(
-        run.state in RUNS_OVER and run.detached and box.id in {each.box for each in run.attempts}
-        for run in runs
-    )
+    over = [run for run in runs if run.state in RUNS_OVER and run.unattended and not run.keeps_box]
+    return any(box.id in {each.box for each in run.attempts} for run in over)

@@ -163,13 +163,25 @@ def bring_back(context: Context, box: Box, nodes: Sequence[Target]) -> None:
         _all(
             context, box, [partial(wait_until_reachable, target, timeout_s=SSH_TIMEOUT_S) for target in nodes]
         )
-        context.tell("gpus", "querying the GPUs")
-        answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
+        check_gpus(context, box, nodes)
     except (ConnectionFailedError, TimedOutError) as error:
         raise NotReadyError(f"box {box.name!r} did not become ready: {error}") from error
-    _check_gpus(box, nodes, answers)
     if box.boot.mig:
         _cut(context, box, nodes, box.boot.mig)
+
+
+def check_gpus(context: Context, box: Box, nodes: Sequence[Target]) -> None:
+    """Compares the GPUs of nodes that answer with those that were rented.
+
+    Raises:
+        UnfitError: they differ.
+        NotReadyError: a driver is too old.
+        ConnectionFailedError: a node does not answer.
+        BoxLostError: a machine ended during the wait.
+    """
+    context.tell("gpus", "querying the GPUs")
+    answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
+    _check_gpus(box, nodes, answers)
 
 
 def hand_over(context: Context, box: Box, keys: Path, news: Facts) -> Box:

@@ -7,7 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gpucloud.costs.budgets import EarlierEnd, earlier_end, refuse_over, since_of, standings, to_end, warnings
+from gpucloud.costs.budgets import (
+    EarlierEnd,
+    earlier_end,
+    matches,
+    refuse_over,
+    since_of,
+    standings,
+    to_end,
+    warnings,
+)
 from gpucloud.journal.budgets import Action, Budget
 from gpucloud.journal.lifecycle import LEAST_LIFE, BoxState
 from gpucloud.journal.records import Box
@@ -76,6 +85,12 @@ def end_of_budgets(context: Context, market: Market, plan: Box) -> EarlierEnd | 
     now = context.clock()
     boxes = context.journal.billed_since(since_of(budgets, now))
     return earlier_end(standings(budgets, boxes, now, market, plan), now, LEAST_LIFE)
+
+
+def ending_budgets(context: Context, box: Box) -> list[str]:
+    """The budgets that end a box once they are used up, by name."""
+    budgets = [each for each in context.journal.budgets() if each.terms.action is Action.DOWN]
+    return [each.name for each in budgets if matches(each.terms.match, box)]
 
 
 def used_up(context: Context, living: Sequence[Box]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ class App:
         from gpucloud.runtime.tasks import Tasks
 
         tasks = Tasks()
+        tasks.at_terminal = sys.stdin.isatty()
         with Timeline(self.output, quiet=quiet) as timeline, tasks.listening():
             self.client.on_event = timeline.show
             self.client.work_with(tasks)

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from gpucloud.api.documents import BoxDocument, RunRecordDocument, SnapshotDocument, VolumeDocument
+from gpucloud.api.documents import (
+    BoxDocument,
+    RunFailureDocument,
+    RunRecordDocument,
+    SnapshotDocument,
+    VolumeDocument,
+)
 from gpucloud.checkup import CheckDocument
 from gpucloud.clouds.documents import AuditDocument, FollowedCallDocument
 from gpucloud.costs.documents import (
@@ -178,6 +184,7 @@ class RunDocument(TypedDict):
     Attributes:
         box: the box of the run, which is deleted unless it was kept.
         exit_code: of the command.
+        failure: why it ended, where it did not by itself: ``timeout``; ``null`` if it did.
         not_fetched: the files of ``--fetch`` that were not copied back.
         cost_so_far: what all boxes of the run have cost, by currency.
         timeline: the steps.
@@ -185,6 +192,7 @@ class RunDocument(TypedDict):
 
     box: BoxDocument
     exit_code: int
+    failure: RunFailureDocument | None
     not_fetched: list[str]
     cost_so_far: list[MoneyDocument]
     timeline: list[StepDocument]

@@ -27,18 +27,26 @@ def down(
     ] = None,
     run_id: RunId = None,
     all: Annotated[bool, typer.Option("--all", help="Delete all your boxes.")] = False,  # noqa: A002
+    with_results: Annotated[
+        bool,
+        typer.Option("--with-results", help="With --run-id: also a box that is kept for files of its run."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
     """Delete boxes; returns when the cloud confirms that nothing billable is left.
 
-    With --run-id, boxes are also searched for in every cloud, so any machine can delete them. Exit code 4
-    means that no cloud could be asked, 8 that some regions could not be read.
+    With --run-id, boxes are also searched for in every cloud, so any machine can delete them. Files that the
+    run has left are copied first; a box whose files cannot be copied stays, with exit code 8. Exit code 4
+    means that no cloud could be asked, 8 also that some regions could not be read.
     """
+    if with_results and run_id is None:
+        raise UsageError("--with-results is for the boxes of a run: add --run-id")
     with app.working() as (client, timeline):
         done = client.down(
             names or (),
             run_id=run_id,
             every=all,
+            with_results=with_results,
             confirm=None if yes else lambda boxes: _confirmed(app, timeline, boxes),
         )
     if done.searched:
@@ -75,6 +83,8 @@ def _confirmed(app: App, timeline: Timeline, boxes: Sequence[Box]) -> bool:
             f"deleting {what} needs confirmation, and there is no terminal to ask on", hint="add --yes"
         )
     timeline.pause()
-    agreed = app.output.ask(f"Delete {what}? All data on the disks is lost.")
+    runs = ", ".join(box.results_of for box in boxes if box.results_of)
+    lost = f" Results of run {runs} are not fetched." if runs else ""
+    agreed = app.output.ask(f"Delete {what}? All data on the disks is lost.{lost}")
     timeline.resume()
     return agreed

@@ -35,7 +35,8 @@ def exec_command(
     """Run a command on a box, its arguments unchanged.
 
     Exits with the command's exit code, or 125 if gpucloud itself fails. With --all-nodes, with that of the
-    first node whose command failed; each line of output begins with its node.
+    first node whose command failed; each line of output begins with its node. Ctrl-C ends the command there
+    too, with all that it started; a lost connection does not.
     """
     if all_nodes and node is not None:
         raise UsageError("--all-nodes runs the command on every node: leave --node out")
@@ -45,12 +46,12 @@ def exec_command(
         return _detached(app, name, command, None if all_nodes else [node or 0])
     if all_nodes:
         return _on_all(app, name, command)
-    from gpucloud.ssh.client import relay
+    from gpucloud.ssh.relay import relay
 
     target = app.client.connect(name, node=node or 0)
     if not app.output.json:
-        return relay(target, command, terminal=tty)
-    code = relay(target, command, terminal=tty, out=sys.stderr.buffer)
+        return relay(target, command, terminal=tty, tell=app.output.say)
+    code = relay(target, command, terminal=tty, out=sys.stderr.buffer, tell=app.output.say)
     answer: ExecDocument = {"box": name, "exit_code": code}
     app.output.document("exec", answer)
     return code
@@ -65,7 +66,7 @@ def _on_all(app: App, name: str, command: list[str]) -> int:
             stream = sys.stderr if error or app.output.json else sys.stdout
             print(f"{node}: {clean(line)}", file=stream, flush=True)
 
-    codes = app.client.exec_all(name, command, show)
+    codes = app.client.exec_all(name, command, show, tell=app.output.say)
     if app.output.json:
         answer: ExecAllDocument = {
             "box": name,

@@ -68,6 +68,10 @@ def list_boxes(
     else:
         _show_strangers(app, strangers, all_owners=all_owners)
         _show_boxes(app, boxes)
+        if any(box.results_of for box in boxes):
+            from gpucloud.cli.runs import say_kept
+
+            say_kept(app, app.client.runs())
         _show_volumes(app, volumes or ())
         _show_snapshots(app, snapshots)
     return search_code(looked.searched if looked else None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from gpucloud.api.runs import failure_document
 from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
@@ -73,6 +74,22 @@ class JobOptions(Options):
             metavar="PATH",
         ),
     ] = None
+    fetch_from: Annotated[
+        str | None,
+        typer.Option(
+            "--fetch-from",
+            help="all: with --nodes, --fetch copies from every node, into folders 0, 1 …; default: first.",
+            metavar="NODES",
+        ),
+    ] = None
+    keep_results: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-results",
+            help="How long the box stays, billed, if files cannot be copied; default: until its deadline.",
+            metavar="TIME",
+        ),
+    ] = None
     keep_on_failure: Annotated[
         bool,
         typer.Option(
@@ -101,8 +118,29 @@ class JobOptions(Options):
             "retry_on": _reasons(self.retry_on),
             "wait": duration_of("--wait", self.wait),
             "fetch": [fetched(each) for each in self.fetch or ()],
+            "fetch_from_all": self._from_all,
+            "keep_results_s": self._kept_s,
             "first_node_only": self.first_node_only,
         }
+
+    @property
+    def _from_all(self) -> bool:
+        if self.fetch_from not in {None, "first", "all"}:
+            raise UsageError(f"--fetch-from: {self.fetch_from!r} is not allowed; allowed: first, all")
+        if self.fetch_from and not self.fetch:
+            raise UsageError("--fetch-from says from where files are copied", hint="add --fetch PATH")
+        if self.fetch_from == "all" and self.first_node_only:
+            raise UsageError("--fetch-from all needs a command on every node: leave --first-node-only out")
+        return self.fetch_from == "all"
+
+    @property
+    def _kept_s(self) -> float | None:
+        kept = duration_of("--keep-results", self.keep_results)
+        if self.keep_results and kept is None:
+            raise UsageError("--keep-results needs an end", hint="such as --keep-results 3d")
+        if kept is not None and not self.fetch:
+            raise UsageError("--keep-results is for files that are to be copied", hint="add --fetch PATH")
+        return None if kept is None else kept.total_seconds()
 
 
 @takes_spec
@@ -160,13 +198,15 @@ def run(
             answer: RunDocument = {
                 "box": ran.box.document(),
                 "exit_code": ran.exit_code,
+                "failure": failure_document(ran.failure),
                 "not_fetched": list(ran.not_fetched),
                 "cost_so_far": [each.document() for each in ran.cost_so_far],
                 "timeline": timeline.document(),
             }
             app.output.document("run", answer)
     cost = " + ".join(format_money(each.amount, each.currency) for each in ran.cost_so_far) or "nothing"
-    app.output.say(f"The command ended with exit code {ran.exit_code}. The run cost {cost}.")
+    why = f": {ran.failure.message}" if ran.failure else ""
+    app.output.say(f"The command ended with exit code {ran.exit_code}{why}. The run cost {cost}.")
     app.output.say(paying_text(living))
     return ran.exit_code
 

@@ -76,6 +76,7 @@ def list_runs(
         right=("RESTARTS", "SO FAR", "AGE", "LEFT"),
         optional=("COMMAND", "BOX", "AGE", "LEFT"),
     )
+    say_kept(app, runs)
 
 
 def show(app: App, run: RunName) -> None:
@@ -99,9 +100,11 @@ def show(app: App, run: RunName) -> None:
         "code": None if found.code is None else _frozen(found.code),
         "newest_whole_checkpoint": _saved(found, datetime.now(UTC)),
         "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
+        "not_fetched": found.kept.why if found.kept else None,
     }
     app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
     _show_attempts(app, found.attempts)
+    say_kept(app, [found])
 
 
 def cancel(
@@ -193,7 +196,10 @@ def fetch(
         ),
     ] = None,
 ) -> None:
-    """Copy the files of a run that could not be copied when its command had ended; then delete its box."""
+    """Copy the files of a run that could not be copied when its command had ended; then delete its box.
+
+    Exit code 8 if some are not here: the box is kept until its deadline.
+    """
     with app.working() as (client, _):
         done = client.fetch_run(run, files=[fetched(each) for each in paths or ()])
         living = living_after(client)
@@ -201,7 +207,14 @@ def fetch(
         if app.output.json:
             answer: RunsFetchDocument = {"run": done.document()}
             app.output.document("runs-fetch", answer)
-    app.output.say(f"The files of {done.run_id} are here, and its box is gone. {paying_text(living)}")
+    app.output.say(f"The files of {done.run_id} are here. {paying_text(living)}")
+
+
+def say_kept(app: App, runs: Iterable[Run]) -> None:
+    """Says which boxes are kept for files that could not be copied, and how to get them."""
+    for run in runs:
+        if kept := run.kept:
+            app.output.say(f"Results of run {run.run_id} are not fetched: {kept.text}: {kept.command}")
 
 
 COMMANDS = {"list": list_runs, "show": show, "cancel": cancel, "logs": show_logs, "fetch": fetch}
@@ -251,9 +264,12 @@ def _state(run: Run) -> Cell:
         return Cell(f"{run.state} (its process has ended)", Role.FAILED)
     if run.waits_until is not None:
         return Cell(f"{run.state} (until {rfc3339(run.waits_until)})")
+    if run.failure is not None and run.state is RunState.FAILED:
+        return Cell(f"{run.state} ({run.failure.error_class})", Role.FAILED)
     if run.exit_code is not None:
-        return Cell(f"{run.state} (exit code {run.exit_code})", Role.FAILED if run.exit_code else None)
-    return Cell(str(run.state), Role.FAILED if run.state is RunState.FAILED else None)
+        what = "results not fetched" if run.kept else run.state
+        return Cell(f"{what} (exit code {run.exit_code})", Role.FAILED if run.exit_code or run.kept else None)
+    return Cell(str(run.state))
 
 
 def _command(run: Run) -> str:

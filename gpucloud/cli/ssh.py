@@ -32,15 +32,15 @@ def ssh(
 
     With options of ssh, the connection is one of its own: gpucloud ssh train -- -L 8888:localhost:8888
     """
-    from gpucloud.ssh.client import relay
     from gpucloud.ssh.forwarding import relay_with_options
+    from gpucloud.ssh.relay import relay
 
     options, words = split_options(command or [])
     target = app.client.connect(name, node=node)
     terminal = sys.stdin.isatty()
     if options:
         return relay_with_options(target, options, words, terminal=terminal)
-    return relay(target, words, terminal=terminal)
+    return relay(target, words, terminal=terminal, tell=app.output.say)
 
 
 def split_options(words: Sequence[str]) -> tuple[list[str], list[str]]:

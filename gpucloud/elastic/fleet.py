@@ -29,13 +29,13 @@ from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBy
 from gpucloud.inventory.down import end_all
 from gpucloud.inventory.extend import extend
 from gpucloud.inventory.reconcile import refresh_all, settle
-from gpucloud.inventory.settling import settle_first
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunLost
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of
+from gpucloud.runs.first_step import settle_first
 from gpucloud.runs.record import loss_of, with_loss
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context

@@ -265,6 +265,15 @@ class RunFetching(Event):
 
     type = "run_fetching"
     exit_code: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunNotFetched(Event):
+    """Files of a command that has ended could not be copied: their box is kept for them."""
+
+    type = "run_not_fetched"
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,6 +339,7 @@ _TYPES: Mapping[str, type[Event]] = {
         RunLabelled,
         RunLost,
         RunFetching,
+        RunNotFetched,
         RunEnded,
         *OF_SETTINGS,
     )

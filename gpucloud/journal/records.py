@@ -29,7 +29,7 @@ from gpucloud.journal.facts import (
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Lease
 from gpucloud.journal.policy import Policy
-from gpucloud.journal.runs import Attempt, Failure, RunState, Work
+from gpucloud.journal.runs import Attempt, Exited, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
 from gpucloud_pricing.demand import Purchase
 
@@ -218,9 +218,11 @@ class Run:
     work: Work
     attempts: tuple[Attempt, ...]
     detached: bool
+    unattended: bool
     restart_at: datetime | None
     exit_code: int | None
     failure: Failure | None
+    not_fetched: str | None
 
     @property
     def name(self) -> str:
@@ -231,6 +233,16 @@ class Run:
     def box(self) -> str | None:
         """The id of the box of its last attempt; ``None`` if that has none."""
         return self.attempts[-1].box if self.attempts else None
+
+    @property
+    def exited(self) -> Exited | None:
+        """How its command has ended; ``None`` while it has not, or where it has no exit code."""
+        return None if self.exit_code is None else Exited(self.exit_code, self.failure)
+
+    @property
+    def keeps_box(self) -> bool:
+        """Whether its command has failed, and its box is to stay until its deadline."""
+        return self.work.keep_on_failure and bool(self.exit_code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,6 +138,9 @@ class Work:
         accept_snapshot_price: whether a box may be bought at a price that the cloud does not confirm.
         first_node_only: whether its command is on the first node alone, not on all.
         code: the files that its boxes get; ``None`` without any.
+        keep_on_failure: whether its box stays until its deadline if the command fails.
+        keep_results_s: how long its box stays where its files cannot be copied; ``None`` until its deadline.
+        fetch_from_all: whether files are copied from every node, each into a folder named by its number.
         slots: what its boxes are for, if it is the wish of an engine: it has no command, and goes on until
             the engine does not want it any more; ``None`` for a command.
     """
@@ -152,31 +155,46 @@ class Work:
     accept_snapshot_price: bool = False
     first_node_only: bool = False
     code: Code | None = None
+    keep_on_failure: bool = False
+    keep_results_s: float | None = None
+    fetch_from_all: bool = False
     slots: Slots | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a run ended without an exit code of its command: an error class, and the error in words."""
+    """Why a run ended otherwise than with its command: an error class, and the error in words."""
 
     error_class: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The command of a run has ended, with an exit code; ``failure`` says why, where it did not by itself."""
+
+    code: int
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """All that the events of a run say besides its state.
 
-    A ``detached`` run goes on when its process ends: whoever tends it relaunches it. ``restart_at`` is when
-    the next attempt is due, while it waits for one.
+    A ``detached`` run goes on when its process ends: whoever tends it relaunches it. An ``unattended`` one
+    needs no process: it is detached, or its command has ended with files to copy. ``restart_at`` is when the
+    next attempt is due, while it waits for one. ``not_fetched`` is why files of the command could not be
+    copied, while their box is kept.
     """
 
     work: Work
     attempts: tuple[Attempt, ...] = ()
     detached: bool = False
+    unattended: bool = False
     restart_at: datetime | None = None
     exit_code: int | None = None
     failure: Failure | None = None
+    not_fetched: str | None = None
 
     def attempted(self, box: str, at: datetime) -> RunFacts:
         """These facts once another attempt has begun."""

@@ -70,8 +70,8 @@ Limits = Callable[[Box, Sequence[Budget], BilledSince], None]
 Forbids = Callable[[Box, Rules, BilledSince], None]
 """As :data:`Limits`, by the rules of the policy."""
 
-DESERTED = Failure(error_class="unexpected", message="the process that ran it has ended")
-"""Why a run failed whose process has ended without a word, and which was not detached."""
+DESERTED = Failure(error_class="deserted", message="the process that ran it has ended")
+"""Why a run failed whose process has ended without a word, and which needs one."""
 
 
 class Journal:
@@ -344,7 +344,7 @@ class Journal:
         def begin(writer: Writer) -> Run:
             for other in writer.runs_named(owner, run_id):
                 found = claim(other.lease)
-                if other.state not in RUNS_OVER and not other.detached and found is not Claim.HELD:
+                if other.state not in RUNS_OVER and not other.unattended and found is not Claim.HELD:
                     self._write(writer, other, Taken(lease=lease, over=found is not Claim.FREE))
                     failed = RunEnded(state=RunState.FAILED, failure=DESERTED)
                     self._write(writer, writer.run(other.id), failed)

@@ -13,7 +13,15 @@ from typing import Any
 
 from gpucloud.costs.anomalies import UnusualDay
 from gpucloud.costs.budgets import Standing, period, used_text
-from gpucloud.journal.events import Event, RunAttempted, RunEnded, RunLost, Seen, StateChanged
+from gpucloud.journal.events import (
+    Event,
+    RunAttempted,
+    RunEnded,
+    RunLost,
+    RunNotFetched,
+    Seen,
+    StateChanged,
+)
 from gpucloud.journal.facts import GuardReport
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
@@ -40,6 +48,7 @@ class Occasion(StrEnum):
     ENDED = "ended"
     OVERDUE = "overdue"
     LEFT_BEHIND = "left-behind"  # something may still be billed
+    NOT_FETCHED = "not-fetched"  # a box is kept for files of a run that could not be copied
     SICK = "sick"  # a guard reports faulty hardware
     PRICE = "price"  # an offer has fallen below a limit, or a price is unusual
     BUDGET = "budget"  # used to one of its percentages
@@ -117,18 +126,22 @@ def _told(event: Event, box: Box, cost: Money | None) -> tuple[Occasion, str, st
             return None
 
 
-def of_run_event(stored: StoredEvent, run: Run, cost: Money | None) -> Notice | None:
+def of_run_event(
+    stored: StoredEvent, run: Run, cost: Money | None, last: Box | None = None, rate: Money | None = None
+) -> Notice | None:
     """The notice for an event of a run; ``None`` for one that is worth none. Slots of engines have none.
 
     Args:
         stored: the event.
         run: the run as it is now.
         cost: what its boxes have cost so far.
+        last: its last box; ``None`` without one.
+        rate: what that costs per hour, if it is known.
     """
     if run.work.slots is not None:
         return None
     name = f"Run {run.run_id}"
-    command: str | None = f"gpucloud runs show {run.run_id}"
+    key, command = stored.id, f"gpucloud runs show {run.run_id}"
     match stored.event:
         case RunLost(attempt=attempt) if attempt.loss is Loss.CAPACITY:
             if _follows_none(run, attempt.at):
@@ -142,13 +155,19 @@ def of_run_event(stored: StoredEvent, run: Run, cost: Money | None) -> Notice | 
             occasion, text = Occasion.RESTARTED, f"{name} is started again on another box."
         case RunEnded(state=RunState.ENDED, exit_code=code):
             occasion, text = Occasion.ENDED, f"{name} has ended with exit code {code}{_cost_text(cost)}."
+        case RunNotFetched() if last is not None:  # each try in vain writes why: that is told once
+            key, command = f"{run.id}:not-fetched", f"gpucloud runs fetch {run.run_id}"
+            until = f"until {rfc3339(last.expires_at)}" if last.expires_at else "without a deadline"
+            price = f", for {format_money(rate.amount, rate.currency)} per hour" if rate else ""
+            kept = f"{last.name} ({last.cloud}) is kept {until}{price}"
+            occasion, text = Occasion.NOT_FETCHED, f"Results of run {run.run_id} are not fetched; {kept}."
         case RunEnded(state=RunState.FAILED, failure=failure):
             why = f" ({failure.error_class})" if failure else ""
             occasion, text = Occasion.FAILED, f"{name} has failed{why}{_cost_text(cost)}."
         case _:
             return None
     return Notice(
-        key=stored.id,
+        key=key,
         occasion=occasion,
         text=text,
         at=stored.at,

@@ -15,7 +15,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from gpucloud.boxes.owed import owed
-from gpucloud.costs.spend import BillingOf, cost_so_far
+from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import BoxState, Claim
 from gpucloud.journal.records import Box, Run, StoredEvent
@@ -132,7 +132,9 @@ class Watch:
         if run.owner != self.owner:
             return None
         boxes = self.journal.known({each.box for each in run.attempts if each.box is not None})
-        return of_run_event(event, run, self._cost(boxes))
+        last = next((box for box in boxes if box.id == run.box), None)
+        rate = per_hour(last, self.billing_of).total if last else None
+        return of_run_event(event, run, self._cost(boxes), last, rate)
 
     def _run_of(self, box: Box) -> Run | None:
         runs = self.journal.runs_named(self.owner, box.run_id) if box.run_id else []

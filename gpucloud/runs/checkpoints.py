@@ -22,6 +22,7 @@ from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.records import Box
+from gpucloud.journal.runs import Exited
 from gpucloud.planning.data_sets import MOST_COUNTED
 from gpucloud.planning.object_store import store_of
 from gpucloud.runs.job import Job, follow_job
@@ -171,7 +172,7 @@ def follow_with_checkpoints(
     settings: Settings | None,
     *,
     attempt: int,
-) -> int:
+) -> Exited:
     """Follows a job as :func:`follow_job` does, with its checkpoints restored before and uploaded meanwhile.
 
     They are those of the first node.
@@ -187,16 +188,16 @@ def follow_with_checkpoints(
     context.journal.write(box, Seen(facts=Facts(checkpoints=kept.number)))
     context.tasks.start(partial(kept.held.keep, min(LOOK_S, settings.every_s)))
     try:
-        code = follow_job(
+        how = follow_job(
             context, box, nodes, replace(job, environment={**job.environment, **kept.environment})
         )
         try:
             kept.finish()
         except on_box.CheckpointFailedError as error:
-            if not code:
+            if not how.code:
                 raise
             context.warn(STEP, f"warning: the last checkpoint was not uploaded: {error.message}")
-        return code
+        return how
     finally:
         kept.close()
 

@@ -27,7 +27,6 @@ from gpucloud.ssh.job import script_of
 from gpucloud.ssh.keys import key_folder
 
 BEGUN = Facts(attended=False)
-KILL_AFTER = "--kill-after=10"
 Fetch = tuple[tuple[str, str], ...]
 
 
@@ -77,8 +76,10 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
             restored = checkpoints.begin(context, box, node, kept, attempt=len(run.attempts))
             told, facts = {**told, **restored.environment}, replace(BEGUN, checkpoints=restored.number)
         context.tell("job", "starting the command")
-        script = LOAD.encode() + b"\n" + script_of(_timed(run.work), told)
-        start_on_all(context, box, working_nodes(context, box, run.work), script)
+        script = LOAD.encode() + b"\n" + script_of(run.work.command, told)
+        nodes = working_nodes(context, box, run.work)
+        timeout_s, has_results = run.work.timeout_s, bool(run.work.fetch)
+        start_on_all(context, box, nodes, script, timeout_s=timeout_s, has_results=has_results)
         context.journal.held_run(run)
         context.journal.write(box, Seen(facts=facts))
         if not run.detached:
@@ -89,14 +90,6 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
         forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes))
         raise
     context.journal.release(box)
-
-
-def _timed(work: Work) -> tuple[str, ...] | str:
-    """The command, ended by timeout(1) when its time is over: nobody here waits for it."""
-    if work.timeout_s is None:
-        return work.command
-    command = ("bash", "-c", work.command) if isinstance(work.command, str) else work.command
-    return ("timeout", KILL_AFTER, f"{work.timeout_s:.0f}", *command)
 
 
 def from_anywhere(spec: Spec, fetch: Sequence[tuple[str, str]], folder: str) -> tuple[Spec, Fetch]:

@@ -13,28 +13,31 @@ from gpucloud.boxes.ingress import reach
 from gpucloud.clusters.members import gpus_per_node
 from gpucloud.clusters.output import Labelled
 from gpucloud.clusters.ranks import rank_environments
-from gpucloud.errors import BoxLostError, CloudError, InterruptedBySignal
+from gpucloud.errors import CloudError, InterruptedBySignal
 from gpucloud.inventory.reconcile import refresh
-from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.journal.runs import Exited
 from gpucloud.resources import State
-from gpucloud.runs.rules import what_is_lost, why_lost
+from gpucloud.runs.rules import timed_out, why_gone
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import JobEnded, JobStarted
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.ssh.client import ConnectionFailedError, Target
 from gpucloud.ssh.environment import environment_text
-from gpucloud.ssh.job import Follower, script_of, start, stop
+from gpucloud.ssh.job import PID, Follower, script_of, start, stop
+from gpucloud.ssh.relay import end_group
 
 FOREVER_S = 1e8
-TIMED_OUT = 124
-"""The exit code of a command that did not end in time, the same as timeout(1)."""
 COME_BACK_S = 600.0
 TRY_AGAIN_S = 3.0
 STOP_S = 30.0
 """How long ending a command may take: it has ten seconds, and a node that is gone does not answer at all."""
+HANG_UP_S = 0.5
+"""How long to wait for that where the box ends next, which is asked for within a second of a signal."""
 REST_S = 5.0
 """How long to wait for the rest of the output of a command that was ended."""
+
+LATER = "the command goes on; its output is on the box: gpucloud runs logs, or gpucloud logs NAME --job run"
 
 Write = Callable[[bytes], None]
 """Receives the command's output as it arrives."""
@@ -53,7 +56,8 @@ class Job:
         environment: variables for it; they are sent over ssh only.
         out: receives its standard output.
         err: receives its standard error.
-        timeout_s: stopped after this, with the exit code :data:`TIMED_OUT`; ``None`` for never.
+        timeout_s: stopped after this, with the exit code 124; ``None`` for never.
+        has_results: being idle does not end the box when the command has ended.
     """
 
     command: Sequence[str] | str
@@ -61,33 +65,48 @@ class Job:
     out: Write
     err: Write
     timeout_s: float | None = None
+    has_results: bool = False
 
 
-def follow_job(context: Context, box: Box, nodes: Sequence[Target], job: Job) -> int:
+def follow_job(context: Context, box: Box, nodes: Sequence[Target], job: Job) -> Exited:
     """Starts a job on nodes of a box at the same time; follows it until all have ended, or one has failed.
 
     Each node is told its rank (:mod:`gpucloud.clusters.ranks`). On several, each line of output begins with
     its node, and the others are ended when one fails.
 
     Returns:
-        The exit code of the first that failed, :data:`TIMED_OUT` if it was stopped, else 0.
+        The exit code of the first that failed, 124 if it was stopped, else 0.
 
     Raises:
         BoxLostError: a node ended before the job did.
+        DeadlinePassedError: so it did at its deadline.
+        DeletedError: a user deleted the box.
         ConnectionFailedError: a node no longer answers.
         InterruptedBySignal: a signal came, or the reader of the output closed it.
     """
     text = job.command if isinstance(job.command, str) else " ".join(job.command)
     context.emit(JobStarted("job", text))
     try:
-        start_on_all(context, box, nodes, script_of(job.command, job.environment))
+        script = script_of(job.command, job.environment)
+        start_on_all(context, box, nodes, script, has_results=job.has_results)
         return _Following(context, box, nodes, job).follow()
     finally:
         context.emit(JobEnded("job", "end of its output"))
 
 
-def start_on_all(context: Context, box: Box, nodes: Sequence[Target], script: bytes) -> None:
+def start_on_all(
+    context: Context,
+    box: Box,
+    nodes: Sequence[Target],
+    script: bytes,
+    *,
+    timeout_s: float | None = None,
+    has_results: bool = False,
+) -> None:
     """Starts a script on nodes of a box at the same time; each is told its rank before it.
+
+    With ``timeout_s``, each node stops it after this, without anybody who waits for it. With ``has_results``,
+    being idle does not end a node when the script has ended.
 
     Raises:
         ConnectionFailedError: a node could not be reached.
@@ -96,11 +115,38 @@ def start_on_all(context: Context, box: Box, nodes: Sequence[Target], script: by
     addresses = [box.nodes[node.node].private_ip for node in nodes]
     told = rank_environments(addresses, gpus_per_node(box))
     calls = [
-        context.tasks.start(partial(start, node, environment_text(ranks) + script))
+        context.tasks.start(
+            partial(
+                start, node, environment_text(ranks) + script, timeout_s=timeout_s, has_results=has_results
+            )
+        )
         for node, ranks in zip(nodes, told, strict=True)
     ]
     for call in calls:
         context.tasks.wait(call, CALL_TIMEOUT_S)
+
+
+class _Output:
+    """Passes output on, until that fails: then it is dropped, and said once, and the command goes on.
+
+    Its output is kept on the box as well. A reader who closes it has the command ended.
+    """
+
+    def __init__(self, context: Context, write: Write) -> None:
+        self._context = context
+        self._write: Write | None = write
+
+    def __call__(self, chunk: bytes) -> None:
+        if self._write is None:
+            return
+        try:
+            self._write(chunk)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # a full disk, a terminal that is gone, a callback of somebody else's
+            self._write = None
+            why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            self._context.warn("job", f"warning: the output cannot be written any more: {why}", LATER)
 
 
 class _Following:
@@ -111,17 +157,16 @@ class _Following:
         self._box = box
         self._nodes = nodes
         self._timeout_s = FOREVER_S if job.timeout_s is None else job.timeout_s
-        sinks: list[dict[str, Write]] = [{"out": job.out, "err": job.err} for _ in nodes]
+        both = [_Output(context, write) for write in (job.out, job.err)]
+        sinks: list[dict[str, Write]] = [dict(zip(("out", "err"), both, strict=True)) for _ in nodes]
         self._labelled: list[list[Labelled]] = [[] for _ in nodes]
         if len(nodes) > 1:
             lock = Lock()
-            self._labelled = [
-                [Labelled(rank, write, lock) for write in (job.out, job.err)] for rank in range(len(nodes))
-            ]
+            self._labelled = [[Labelled(rank, write, lock) for write in both] for rank in range(len(nodes))]
             sinks = [{"out": out, "err": err} for out, err in self._labelled]
         self._followers = [Follower(node, sink) for node, sink in zip(nodes, sinks, strict=True)]
 
-    def follow(self) -> int:
+    def follow(self) -> Exited:
         """As :func:`follow_job`, once the job was started."""
         context, tasks = self._context, self._context.tasks
         end = context.clock() + timedelta(seconds=self._timeout_s)
@@ -132,19 +177,30 @@ class _Following:
                 if not tasks.until_done(running.values(), left_s, but=len(running) - 1):
                     context.tell("job", f"the command still runs after {self._timeout_s:.0f} s: stopping it")
                     self._stop(running)
-                    return TIMED_OUT
+                    return timed_out(self._timeout_s)
                 for rank in [rank for rank, call in running.items() if call.done]:
                     code = self._code(rank, running.pop(rank))
                     if code is None:
                         running[rank] = tasks.start(self._followers[rank].follow)
                     elif code:
-                        return self._failed(rank, code, running)
-            return 0
+                        return Exited(self._failed(rank, code, running))
+            return Exited(0)
         except BrokenPipeError as error:
+            self._hang_up()
             raise InterruptedBySignal("nobody reads the output", signum=signal.SIGPIPE) from error
+        except InterruptedBySignal:
+            self._hang_up()
+            raise
         finally:
             for follower in self._followers:
                 follower.close()
+
+    def _hang_up(self) -> None:
+        """Begins to end the job on all nodes. What follows ends the box, and does not wait for that."""
+        tasks = self._context.tasks
+        self._context.tell("job", "ending the command")
+        with tasks.finishing():
+            tasks.until_done([tasks.start(partial(end_group, each, PID)) for each in self._nodes], HANG_UP_S)
 
     def _code(self, rank: int, call: Call) -> int | None:
         """The exit code on a node; ``None`` if the connection was lost, and is open again."""
@@ -221,12 +277,12 @@ def check_there(context: Context, box: Box, nodes: Sequence[Target]) -> None:
 
     Raises:
         BoxLostError: one is gone.
+        DeadlinePassedError: the box ended at its deadline.
+        DeletedError: a user deleted it.
     """
     lost = [node.node for node in nodes if box.nodes[node.node].state is State.GONE]
-    if box.state is BoxState.READY and not lost:
-        if box.gone_nodes:
-            context.tell("job", f"{box.gone_nodes} of {len(box.nodes)} nodes are gone")
-        return
-    taken_back = box.state is BoxState.INTERRUPTED or any(box.nodes[each].taken_back for each in lost)
-    hint = "restart automatically: --restarts 3" if taken_back else "see --ttl, --idle"
-    raise BoxLostError(f"{what_is_lost(box, lost)} {why_lost(taken_back)}", taken_back=taken_back, hint=hint)
+    gone = why_gone(box, lost)
+    if gone is not None:
+        raise gone
+    if box.gone_nodes:
+        context.tell("job", f"{box.gone_nodes} of {len(box.nodes)} nodes are gone")

@@ -11,10 +11,10 @@ from gpucloud.errors import BoxLostError, CloudError, ErrorClass, GpucloudError,
 from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
 from gpucloud.journal.records import Run
-from gpucloud.journal.runs import Attempt, AttemptPlace, Failure, Loss, RunState
+from gpucloud.journal.runs import Attempt, AttemptPlace, Exited, Failure, Loss, RunState
 from gpucloud.redaction import redact
 from gpucloud.runs.checkpoints import Newest
-from gpucloud.runs.rules import ASKS_FOR_RESTART, Restart, Stop, after_loss
+from gpucloud.runs.rules import ASKS_FOR_RESTART, DeletedError, Restart, Stop, after_loss
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError
 
@@ -69,14 +69,19 @@ def write_loss(
     return step
 
 
-def write_end(context: Context, run: Run, outcome: int | BaseException) -> None:
-    """Writes down that a run is over, by the exit code of its command or by a failure.
+def write_end(context: Context, run: Run, outcome: Exited | BaseException) -> None:
+    """Writes down that a run is over, by the end of its command or by a failure.
 
     Where that cannot be written, the next command that begins or tends runs finds out.
     """
-    ended = RunEnded(state=RunState.ENDED, exit_code=outcome) if isinstance(outcome, int) else failed(outcome)
     with suppress(JournalError, StaleWriterError):
-        context.journal.write(run, ended)
+        context.journal.write(run, ended(outcome) if isinstance(outcome, Exited) else failed(outcome))
+
+
+def ended(how: Exited) -> RunEnded:
+    """The end of a run with its command; a command that did not end by itself is a failure."""
+    state = RunState.ENDED if how.failure is None else RunState.FAILED
+    return RunEnded(state=state, exit_code=how.code, failure=how.failure)
 
 
 def cancel(context: Context, run: Run) -> None:
@@ -89,7 +94,7 @@ def cancel(context: Context, run: Run) -> None:
 
 def failed(error: BaseException) -> RunEnded:
     """The end of a run by a failure; a signal cancels it."""
-    cancelled = isinstance(error, InterruptedBySignal | KeyboardInterrupt)
+    cancelled = isinstance(error, InterruptedBySignal | KeyboardInterrupt | DeletedError)
     error_class = error.error_class if isinstance(error, GpucloudError) else GpucloudError.error_class
     message = redact(str(error) or type(error).__name__)[:MOST_OF_MESSAGE]
     return RunEnded(

@@ -5,25 +5,33 @@ What was paid for outranks the bill: where files cannot be copied, the box is ke
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from gpucloud.boxes.bring_up import targets
+from gpucloud.boxes.budget_check import check_of, ending_budgets
 from gpucloud.boxes.extend import HalfMovedError, extend
 from gpucloud.boxes.ingress import reach
-from gpucloud.errors import CloudError, GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.errors import BudgetError, CloudError, GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.reconcile import refresh
-from gpucloud.journal.events import RunFetching, Seen
+from gpucloud.journal.errors import JournalError
+from gpucloud.journal.events import RunFetching, RunNotFetched, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
-from gpucloud.resources import rfc3339
+from gpucloud.journal.runs import Exited, Work
+from gpucloud.resources import State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect
 from gpucloud.ssh.files import NotCopiedError, NotThereError, rsync_down
+from gpucloud.ssh.guard import keep_results
+from gpucloud.ssh.keys import key_folder
 
 TRY_FOR_S = 600.0
 """How long a command that waits for its run tries to copy what cannot be copied."""
@@ -34,6 +42,11 @@ COPY_S = 1e8
 KEPT_WITHOUT_END = timedelta(hours=24)
 KEPT_FOR_A_LOOK = timedelta(minutes=30)
 """How long a box stays whose command succeeded, but has not written what is to be fetched: mostly a typo."""
+AGAIN_S = 5.0
+"""How long somebody at a terminal, who has ended a copy by Ctrl-C, may press it again to delete the box."""
+
+Files = Sequence[tuple[str, str]]
+"""(path on the box, path here) each."""
 
 
 class NotFetchedError(GpucloudError):
@@ -53,15 +66,37 @@ class NotFetchedError(GpucloudError):
         self.command_code = command_code
 
 
-def begin_fetching(context: Context, run: Run, box: Box, code: int) -> None:
+def begin_fetching(context: Context, run: Run, box: Box, how: Exited) -> None:
     """Writes down that the command has ended: only its files, or its deadline, end its box from now on.
 
     Raises:
         StaleWriterError: the run or the box was taken over.
     """
-    context.journal.write(run, RunFetching(exit_code=code))
+    context.journal.write(run, RunFetching(exit_code=how.code, failure=how.failure))
     if box.attended:
         context.journal.write(box, Seen(facts=Facts(attended=False)))
+
+
+def of_nodes(files: Files, count: int | None) -> Files:
+    """Files of so many nodes; with ``None``, of the first alone, whose copies need no folder of their own."""
+    return files if count is None else [each for node in range(count) for each in _of_node(files, node)]
+
+
+def sources(work: Work, nodes: Sequence[Target], files: Files) -> list[tuple[Target, str, str]]:
+    """What is copied from where: (node, path there, path here)."""
+    if not work.fetch_from_all:
+        return [(nodes[0], *each) for each in files]
+    return [(node, *each) for node in nodes for each in _of_node(files, node.node)]
+
+
+def _of_node(files: Files, node: int) -> Files:
+    """Files of one of several nodes, whose copies go into a folder that is named by its number."""
+    return [(source, os.path.join(*_beside(here, str(node)))) for source, here in files]  # noqa: PTH118
+
+
+def _beside(path: str, name: str) -> tuple[str, str, str]:
+    head, tail = os.path.split(path)  # a slash at the end stays: rsync takes it for a folder
+    return head, name, tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +105,20 @@ class Results:
 
     Attributes:
         context: clouds, journal, clock and progress of this call.
-        run_id: the run, for what to do next.
+        run: the run, which this process holds.
         box: its box, which this process holds.
-        nodes: the nodes of the command; its files are on the first.
+        nodes: the nodes of the command; its files are on the first, or on all.
         code: the exit code of the command.
     """
 
     context: Context
-    run_id: str
+    run: Run
     box: Box
     nodes: Sequence[Target]
     code: int
 
     def fetch(
-        self, files: Sequence[tuple[str, str]], *, try_for_s: float, copy_s: float = COPY_S
+        self, files: Files, *, try_for_s: float, copy_s: float = COPY_S, may_discard: bool = False
     ) -> list[str]:
         """Copies files, again over a new connection where that fails, until all are here.
 
@@ -91,85 +126,158 @@ class Results:
             files: (path on the box, path here).
             try_for_s: how long to try; 0 is once.
             copy_s: how long one copy may take.
+            may_discard: whether somebody at a terminal may give the files up, by a second Ctrl-C.
 
         Returns:
             The paths that a command which failed has not written; each was told.
 
         Raises:
             NotFetchedError: the box is kept, and said until when.
+            InterruptedBySignal: the files were given up; the caller deletes the box.
         """
-        left, absent = list(files), dict[str, str]()
+        left = sources(self.run.work, self.nodes, files)
+        absent, there = dict[str, str](), set[str]()
         end, pause_s = self.context.clock() + timedelta(seconds=try_for_s), FIRST_PAUSE_S
         while left:
-            source, here = left[0]
-            why = f"{source!r} was not fetched"
+            node, source, here = left[0]
+            why = f"{source!r} was not fetched{self._from(node)}"
             try:
-                self.context.tell("fetch", source)
-                self.context.tasks.run(partial(rsync_down, self.nodes[0], source, here), copy_s)
+                self.context.tell("fetch", f"{source}{self._from(node)}")
+                self.context.tasks.run(partial(rsync_down, node, source, here), copy_s)
+                there.add(source)
                 left.pop(0)
             except NotThereError as error:
-                absent[source] = f"{why}: {error.message}"
+                absent.setdefault(source, f"{why}: {error.message}")
                 left.pop(0)
             except InterruptedBySignal as error:
-                raise self._kept(f"{why}: {error.message}") from error
+                raise self._stopped(why, error, may_discard=may_discard) from error
             except (NotCopiedError, ConnectionFailedError, TimedOutError) as error:
                 if self.context.clock() + timedelta(seconds=pause_s) >= end:
                     raise self._kept(f"{why}: {error}") from error
-                self._wait(f"{why}: {error}", pause_s)
+                try:
+                    self._wait(f"{why}: {error}", node, pause_s)
+                except InterruptedBySignal as signalled:
+                    raise self._stopped(why, signalled, may_discard=may_discard) from signalled
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        if absent and not self.code:
-            raise self._kept("; ".join(absent.values()), self.context.clock() + KEPT_FOR_A_LOOK)
+        missing = {source: text for source, text in absent.items() if source not in there}
+        if missing and not self.code:
+            raise self._kept("; ".join(missing.values()), KEPT_FOR_A_LOOK)
         for text in absent.values():
             self.context.warn("fetch", f"warning: {text}")
-        return list(absent)
+        return list(missing)
 
-    def _wait(self, why: str, pause_s: float) -> None:
-        """Pauses, and connects anew as far as that is possible: the next copy says what is wrong.
+    def reach(self) -> None:
+        """Makes the nodes reachable from here.
 
         Raises:
-            NotFetchedError: a signal came.
+            NotFetchedError: one does not answer; the box is kept.
         """
-        self.context.tell("fetch", f"{why}; trying again in {pause_s:.0f} s")
         try:
-            self.context.tasks.pause(pause_s)
-            with suppress(ConnectionFailedError, CloudError, UsageError, TimedOutError):
-                self.context.tasks.run(partial(disconnect, self.nodes[0]))
-                reach(self.context, self._now(), self.nodes[0])
-        except InterruptedBySignal as error:
-            raise self._kept(why) from error
+            for node in self.nodes if self.run.work.fetch_from_all else self.nodes[:1]:
+                reach(self.context, self.box, node)
+        except (ConnectionFailedError, CloudError, TimedOutError) as error:
+            raise self._kept(f"nothing was fetched: {error}") from error
+
+    def _from(self, node: Target) -> str:
+        return f" from node {node.node}" if self.run.work.fetch_from_all else ""
+
+    def _wait(self, why: str, node: Target, pause_s: float) -> None:
+        """Pauses, and connects anew as far as that is possible: the next copy says what is wrong."""
+        self.context.tell("fetch", f"{why}; trying again in {pause_s:.0f} s")
+        self.context.tasks.pause(pause_s)
+        with suppress(ConnectionFailedError, CloudError, UsageError, TimedOutError):
+            self.context.tasks.run(partial(disconnect, node))
+            reach(self.context, self._now(), node)
 
     def _now(self) -> Box:
         return refresh(self.context, self.context.journal.box(self.box.id))
 
-    def _kept(self, why: str, until: datetime | None = None) -> NotFetchedError:
-        """The failure, once the box has an end: a sooner one, its own, or 24 hours where it has none."""
+    # --- what cannot be copied
+
+    def _stopped(self, why: str, error: InterruptedBySignal, *, may_discard: bool) -> GpucloudError:
+        """The failure after a signal: the box is kept, unless somebody at a terminal presses Ctrl-C again."""
+        tasks = self.context.tasks
+        with tasks.noting_another() as another:
+            kept = self._kept(f"{why}: {error.message}")
+            if not may_discard or error.signum != signal.SIGINT or kept.box.state is not BoxState.READY:
+                return kept
+            self.context.tell("fetch", kept.message)
+            self.context.tell("fetch", f"Ctrl-C within {AGAIN_S:.0f} s deletes it, with these files")
+            if not another(AGAIN_S):
+                return kept
+        return InterruptedBySignal(
+            f"{kept.box.name!r} was deleted, with files that were not fetched", signum=signal.SIGINT
+        )
+
+    def _kept(self, why: str, look: timedelta | None = None) -> NotFetchedError:
+        """The failure, once the box has an end, and it is written down why.
+
+        Args:
+            why: what was not fetched.
+            look: how long it is kept for a look, where nothing else was asked for.
+        """
         with self.context.tasks.finishing():
             with suppress(CloudError, TimedOutError):
                 self._now()
-            box = self.context.journal.held(self.box)
+            run, box = self.context.journal.held_run(self.run), self.context.journal.held(self.box)
             if box.state is BoxState.READY:
-                box = self._ending(box, until)
+                box = self._ending(box, _end(run, box, self.context.clock(), look))
+            if run.not_fetched != why:
+                with suppress(JournalError):  # the run is `fetching`: that keeps the box
+                    self.context.journal.write(run, RunNotFetched(why=why))
         text = f"the command ended with exit code {self.code}; {why}"
         if box.state is not BoxState.READY:
             return NotFetchedError(
                 f"{text}; box {box.name!r} is {box.state}", box=box, command_code=self.code
             )
         at = f"until {rfc3339(box.expires_at)}" if box.expires_at else "without a deadline"
+        names = " and ".join(map(repr, ending_budgets(self.context, box)))
+        sooner = f" (sooner if budget {names} is used up)" if names else ""
         return NotFetchedError(
-            f"{text}; box {box.name!r} is kept {at}",
+            f"{text}; box {box.name!r} is kept {at}{sooner}",
             box=box,
             command_code=self.code,
-            hint=f"fetch the files, and end the box: gpucloud runs fetch {self.run_id}",
+            hint=f"fetch the files, and end the box: gpucloud runs fetch {run.run_id}",
         )
 
     def _ending(self, box: Box, until: datetime | None) -> Box:
         """The box with its new end; with the old one where that cannot be moved."""
-        if until is None and box.expires_at is None:
-            until = self.context.clock() + KEPT_WITHOUT_END
-        if until is None or (box.expires_at is not None and box.expires_at <= until):
+        if until is None or until == box.expires_at:
             return box
+        context = self.context
+        assert context.state is not None  # noqa: S101  (who works on runs has a state folder)
+        nodes = [
+            each
+            for each in targets(box, key_folder(context.state, box.id), context.proxy_command)
+            if box.nodes[each.node].state is State.RUNNING
+        ]
         try:
-            return extend(self.context, box, self.nodes, until.replace(microsecond=0))
-        except (HalfMovedError, CloudError, TimedOutError) as error:
-            self.context.warn("fetch", f"warning: the deadline of {box.name} was not moved: {error}")
-            return self.context.journal.held(box)
+            return extend(context, box, nodes, until, check_of(context, "the deadline was not moved"))
+        except (BudgetError, HalfMovedError, CloudError, TimedOutError) as error:
+            context.warn("fetch", f"warning: the deadline of {box.name} was not moved: {error}")
+            return context.journal.held(box)
+
+
+def _end(run: Run, box: Box, now: datetime, look: timedelta | None) -> datetime | None:
+    """When a box ends whose files could not be copied; ``None``: as before.
+
+    It is decided once, when a copy fails for the first time: tries in vain do not move it.
+    """
+    if run.not_fetched is not None:
+        return None
+    if run.work.keep_results_s is not None:
+        until = now + timedelta(seconds=run.work.keep_results_s)
+    elif look is not None:
+        until = min(now + look, box.expires_at or now + look)
+    elif box.expires_at is None:
+        until = now + KEPT_WITHOUT_END
+    else:
+        return None
+    return until.replace(microsecond=0)
+
+
+def release_box(context: Context, nodes: Sequence[Target]) -> None:
+    """Tells nodes that nothing on them is to be fetched any more: from now on being idle ends them."""
+    for node in nodes:
+        with suppress(GpucloudError):  # it ends at its deadline in any case
+            context.tasks.run(partial(keep_results, node, kept=False))

@@ -11,11 +11,20 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.errors import ErrorClass, GpucloudError, PriceError, UsageError
+from gpucloud.errors import BoxLostError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
 from gpucloud.journal.records import Box
-from gpucloud.journal.runs import BEFORE_THE_COMMAND, Attempt, Failure, Loss, RunState, Work, has_begun
+from gpucloud.journal.runs import (
+    BEFORE_THE_COMMAND,
+    Attempt,
+    Exited,
+    Failure,
+    Loss,
+    RunState,
+    Work,
+    has_begun,
+)
 from gpucloud.planning.avoidance import Avoided
 from gpucloud.planning.waiting import pause_after
 from gpucloud.resources import State, rfc3339
@@ -23,6 +32,8 @@ from gpucloud.spec.model import Spec
 
 ASKS_FOR_RESTART = 75
 """The exit code by which a command asks for a restart: EX_TEMPFAIL of sysexits.h."""
+TIMED_OUT = 124
+"""The exit code of a command that was stopped by ``--timeout``: that of timeout(1)."""
 MOST_FRUITLESS = 3
 """How many fruitless attempts in a row end a run: another one would most likely be lost as well."""
 AVOIDED_FOR = timedelta(hours=1)
@@ -43,7 +54,7 @@ class FruitlessError(GpucloudError):
 
 
 class DeadlinePassedError(GpucloudError):
-    """The deadline of a run passed before its command had ended."""
+    """The deadline of a run, or of its box, passed before its command had ended."""
 
     error_class = "deadline"
 
@@ -60,6 +71,18 @@ class WaitOverError(GpucloudError):
             hint="wait longer: --wait; or allow more: other GPUs, regions or ways of paying",
             attempts=[tried(last)],
         )
+
+
+class DeletedError(GpucloudError):
+    """A user deleted the box of a run before its command had ended."""
+
+    error_class = "cancelled"
+
+
+def timed_out(timeout_s: float) -> Exited:
+    """The end of a command that still ran after this time."""
+    text = f"the command still ran after {timeout_s:g} s, and was stopped (--timeout)"
+    return Exited(TIMED_OUT, Failure(error_class="timeout", message=text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,18 +303,45 @@ def fate_of(box: Box) -> Fate | None:
 
     An ``attended`` box was still launched when its end came: nobody had begun the command on it.
     """
-    past_end = box.expires_at is not None and box.ended_at is not None and box.ended_at >= box.expires_at
     if box.state in STOPPABLE:
         return None
     if box.ended_by is EndedBy.CLOUD:
         return Fate(loss=Loss.INTERRUPTION, message=f"{what_is_lost(box, ())} {why_lost(True)}")
     if box.attended or box.state is BoxState.FAILED:
         return Fate(loss=Loss.LAUNCH, message=f"the launch of box {box.name!r} was not finished")
-    if box.ended_by is EndedBy.TTL or past_end:
+    if passed_its_end(box):
         return DEADLINE_PASSED
     if box.ended_by is EndedBy.ITSELF:
         return _over(RunState.FAILED, "box_lost", f"{what_is_lost(box, ())} {why_lost(False)}")
     return _over(RunState.CANCELLED, "cancelled", f"box {box.name!r} was deleted")
+
+
+def passed_its_end(box: Box) -> bool:
+    """Whether a box that has ended did so at its deadline."""
+    late = box.expires_at is not None and box.ended_at is not None and box.ended_at >= box.expires_at
+    return box.ended_by is EndedBy.TTL or late
+
+
+def why_gone(box: Box, lost: Sequence[int]) -> GpucloudError | None:
+    """Why the command of a run cannot go on, on a box as its cloud has it now; ``None``: it can.
+
+    Args:
+        box: the box.
+        lost: which of the nodes that the command is on are gone.
+    """
+    what = what_is_lost(box, lost)
+    taken_back = box.state is BoxState.INTERRUPTED or any(box.nodes[each].taken_back for each in lost)
+    if box.state is BoxState.READY and not lost:
+        return None
+    if taken_back:
+        hint = "restart automatically: --restarts 3"
+        return BoxLostError(f"{what} {why_lost(True)}", taken_back=True, hint=hint)
+    if passed_its_end(box):
+        text = f"the deadline of box {box.name!r} passed before its command ended"
+        return DeadlinePassedError(text, hint="use a larger --ttl, or move it: gpucloud extend")
+    if box.state in {BoxState.DELETING, BoxState.DELETED} and box.ended_by is None:
+        return DeletedError(f"box {box.name!r} was deleted before its command ended")
+    return BoxLostError(f"{what} {why_lost(False)}", taken_back=False, hint="see --ttl, --idle")
 
 
 STOPPABLE = HALTING | {BoxState.STOPPED}

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from gpucloud.boxes.bring_up import UnfitError, check_gpus
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.teardown import take_down
@@ -19,14 +20,14 @@ from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import Loss
+from gpucloud.journal.runs import Exited, Loss
 from gpucloud.resources import Machine, Search, rfc3339
 from gpucloud.runs import checkpoints
 from gpucloud.runs.deadline import Told
 from gpucloud.runs.detached import working_nodes
 from gpucloud.runs.job import Job, check_there
 from gpucloud.runs.record import RestartAskedError, loss_of, write_end, write_loss
-from gpucloud.runs.results import TRY_FOR_S, NotFetchedError, Results, begin_fetching
+from gpucloud.runs.results import TRY_FOR_S, NotFetchedError, Results, begin_fetching, release_box
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     EVERY_REASON,
@@ -67,14 +68,10 @@ class Orders:
 
     Attributes:
         job: the command.
-        fetch: whether files are copied back at the end; the record of the run says which.
-        keep_on_failure: keep the box until its deadline if the command fails.
         checkpoints: where the checkpoints of the command go, if it has any.
     """
 
     job: Job
-    fetch: bool = False
-    keep_on_failure: bool = False
     checkpoints: checkpoints.Settings | None = None
 
 
@@ -93,27 +90,29 @@ class Attendant:
     box: Box | None = None
     not_fetched: list[str] = field(default_factory=list[str])
 
-    def run(self) -> int:
-        """Runs it, with the restarts that it may have; returns the command's exit code.
+    def run(self) -> Exited:
+        """Runs it, with the restarts that it may have; returns how the command ended.
 
         Raises:
             BoxLostError: the box ended before its command did.
+            DeadlinePassedError: so it did at its deadline.
+            DeletedError: a user deleted it.
             FruitlessError: the boxes of several attempts were lost, without a checkpoint.
             NotFetchedError: the command ended, and its files could not be fetched; its box is kept.
             GpucloudError: any other failure; nothing is left, unless the error says so.
         """
         try:
-            code = self._until_ended()
+            how = self._until_ended()
         except NotFetchedError:
             self.context.journal.release(self.record)
             raise
         except BaseException as error:
             write_end(self.context, self.record, error)
             raise
-        write_end(self.context, self.record, code)
-        return code
+        write_end(self.context, self.record, how)
+        return how
 
-    def _until_ended(self) -> int:
+    def _until_ended(self) -> Exited:
         while True:
             try:
                 self.box = self.buy(self._now(), self.orders.checkpoints)
@@ -142,7 +141,7 @@ class Attendant:
     def _now(self) -> Run:
         return self.context.journal.held_run(self.record)
 
-    def _with_box(self, box: Box) -> int:
+    def _with_box(self, box: Box) -> Exited:
         """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
         context = self.context
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
@@ -153,7 +152,7 @@ class Attendant:
             deadline.look()
             context.tasks.start(deadline.keep)
             try:
-                code = checkpoints.follow_with_checkpoints(
+                how = checkpoints.follow_with_checkpoints(
                     context,
                     box,
                     nodes,
@@ -161,7 +160,8 @@ class Attendant:
                     self.orders.checkpoints,
                     attempt=len(self._now().attempts),
                 )
-                self._restart_if_asked(code, nodes)
+                self._restart_if_asked(how, nodes)
+                self._look_at_gpus(box, nodes, how)
             except ConnectionFailedError:
                 check_there(context, refresh(context, context.journal.box(box.id)), nodes)
                 raise
@@ -171,10 +171,10 @@ class Attendant:
             raise
         finally:
             deadline.closed.set()
-        self._bring_home(box, nodes, code)
-        if code and self.orders.keep_on_failure:
-            self._keep(box)
-            return code
+        self._bring_home(box, nodes, how)
+        if how.code and self.record.work.keep_on_failure:
+            self._keep(box, nodes)
+            return how
         context.tell("down", f"deleting {box.name}")
         try:
             with context.tasks.finishing():
@@ -186,7 +186,7 @@ class Attendant:
         forget(keys, box.id, nodes=count)
         if context.tasks.signum is not None:
             raise InterruptedBySignal("ended by a signal; the box is gone", signum=context.tasks.signum)
-        return code
+        return how
 
     def _job(self) -> Job:
         """The command, which is told its run and its restarts."""
@@ -194,38 +194,59 @@ class Attendant:
         told = job_environment(run.run_id, run.work, run.attempts)
         return replace(job, environment={**job.environment, **told})
 
-    def _restart_if_asked(self, code: int, nodes: Sequence[Target]) -> None:
+    def _restart_if_asked(self, how: Exited, nodes: Sequence[Target]) -> None:
         """Gives up the box if an exit code asks for a restart, and the run may have one.
 
         Raises:
             RestartAskedError: so it is.
         """
-        if code == ASKS_FOR_RESTART:
+        if how.code == ASKS_FOR_RESTART:
             run = self._now()
             if may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
                 keep_logs(self.context, nodes)
                 raise RestartAskedError
 
-    def _bring_home(self, box: Box, nodes: Sequence[Target], code: int) -> None:
+    def _look_at_gpus(self, box: Box, nodes: Sequence[Target], how: Exited) -> None:
+        """Gives up the box of a command that failed where GPUs are gone, if the run may have another one.
+
+        Raises:
+            UnfitError: so it is.
+        """
+        if not how.code or how.failure is not None:
+            return
+        run = self._now()
+        try:
+            check_gpus(self.context, box, nodes)
+        except UnfitError as error:
+            if may_restart(run.work, run.attempts[:-1], Loss.HARDWARE):
+                raise
+            self.context.warn("job", f"warning: {error.message}; the command failed there")
+
+    def _bring_home(self, box: Box, nodes: Sequence[Target], how: Exited) -> None:
         """Copies the files of the command back, and the end of its log. From now on nothing runs it again.
 
         Raises:
             NotFetchedError: some could not be copied; the box is kept, and no longer held.
         """
         context, record = self.context, self._now()
-        if self.orders.fetch:
-            begin_fetching(context, record, box, code)
-            results = Results(context=context, run_id=record.run_id, box=box, nodes=nodes, code=code)
+        if record.work.fetch:
+            begin_fetching(context, record, box, how)
+            results = Results(context=context, run=record, box=box, nodes=nodes, code=how.code)
             try:
-                self.not_fetched += results.fetch(record.work.fetch, try_for_s=TRY_FOR_S)
+                self.not_fetched += results.fetch(record.work.fetch, try_for_s=TRY_FOR_S, may_discard=True)
             except NotFetchedError:
                 context.journal.release(box)
+                raise
+            except InterruptedBySignal as given_up:
+                abandon(context, box, given_up, ends_as=BoxState.DELETED)
                 raise
         with suppress(InterruptedBySignal):  # what follows ends the box in any case
             keep_logs(context, nodes)
 
-    def _keep(self, box: Box) -> None:
+    def _keep(self, box: Box, nodes: Sequence[Target]) -> None:
         """Keeps the box: from now on it is a box like any other."""
+        if self.record.work.fetch:
+            release_box(self.context, nodes)
         self.context.journal.write(box, Seen(facts=Facts(attended=False)))
         self.context.journal.release(box)
         self.context.notice(

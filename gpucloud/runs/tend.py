@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from gpucloud.boxes.bring_up import UnfitError, check_gpus
 from gpucloud.boxes.ingress import reach
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.errors import (
@@ -30,18 +31,19 @@ from gpucloud.journal.errors import JournalError, RunTakenError
 from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import RUNS_OVER, Failure, Loss, RunState
+from gpucloud.journal.runs import RUNS_OVER, Exited, Failure, Loss, RunState
 from gpucloud.journal.store import DESERTED
 from gpucloud.runs import checkpoints
 from gpucloud.runs.code import CodeNotHereError
 from gpucloud.runs.deserted import save_last
 from gpucloud.runs.detached import begin_job, first_node, working_nodes
-from gpucloud.runs.record import failed, loss_of, write_loss
+from gpucloud.runs.record import ended, failed, loss_of, write_loss
 from gpucloud.runs.results import ONCE_S, NotFetchedError, Results, begin_fetching
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     DEADLINE_PASSED,
     LAST_TRY_WITHIN,
+    STOPPABLE,
     Fate,
     Restart,
     WaitOverError,
@@ -50,6 +52,7 @@ from gpucloud.runs.rules import (
     fate_of_nodes,
     is_in_time,
     may_restart,
+    timed_out,
 )
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
@@ -85,13 +88,6 @@ class Tended:
     run_id: str
     did: Did
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    """The command of a run has ended by itself."""
-
-    code: int
 
 
 Finding = Exited | Fate | None
@@ -139,7 +135,7 @@ class Tender:
     # --- what happened
 
     def _find(self, run: Run) -> Finding:
-        if not run.detached:
+        if not run.unattended:
             return Fate(ended=RunEnded(state=RunState.FAILED, failure=DESERTED))
         if run.state is RunState.FETCHING:
             return self._still_there(run)
@@ -165,14 +161,16 @@ class Tender:
     def _still_there(self, run: Run) -> Finding:
         """The end of a command whose files are not here, or of the box that has them."""
         assert run.box is not None  # noqa: S101  (its command has run there)
-        assert run.exit_code is not None  # noqa: S101
+        assert run.exited is not None  # noqa: S101
         box = self.context.journal.box(run.box)
         if box.state not in OVER:
             if not self.context.may_take(box.lease):
                 return None
             box = refresh(self.context, box)
+        if box.state in STOPPABLE:  # its disk has them
+            return None
         if box.state is BoxState.READY:
-            return Exited(run.exit_code)
+            return run.exited
         text = f"the command ended with exit code {run.exit_code}; box {box.name!r} ended with files of it"
         failure = Failure(error_class=NotFetchedError.error_class, message=text)
         return Fate(ended=RunEnded(state=RunState.FAILED, exit_code=run.exit_code, failure=failure))
@@ -189,20 +187,34 @@ class Tender:
             return lost
         nodes = working_nodes(self.context, box, run.work)
         found = [self._job_on(box, node) for node in nodes]
-        failed_with = next((job.exit_code for job in found if job is not None and job.exit_code), 0)
-        if not failed_with and any(job is None or _is_lost(job) for job in found):
+        failing = next((job for job in found if job is not None and job.exit_code), None)
+        if failing is not None:
+            return self._of_failed(run, box, nodes, failing)
+        if any(job is None or _is_lost(job) for job in found):
             text = "the command ended without an exit code: its box was restarted, or ran out of memory"
             failure = Failure(error_class="job_lost", message=text)
             return Fate(ended=RunEnded(state=RunState.FAILED, failure=failure))
-        if not failed_with and any(job is not None and job.running for job in found):
+        if any(job is not None and job.running for job in found):
             if box.checkpoints is not None:
                 held, _ = self._lease_of(run, box)
                 held.look_once()
             return self._faulty(run, box, nodes)
-        asks = failed_with == ASKS_FOR_RESTART
-        if asks and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
+        return Exited(0)
+
+    def _of_failed(self, run: Run, box: Box, nodes: Sequence[Target], job: JobState) -> Finding:
+        """The end of a command that failed: its time was over, it asks for a restart, its GPUs are gone."""
+        assert job.exit_code is not None  # noqa: S101  (it has failed)
+        before = run.attempts[:-1]
+        if job.timed_out and run.work.timeout_s is not None:
+            return timed_out(run.work.timeout_s)
+        if job.exit_code == ASKS_FOR_RESTART and may_restart(run.work, before, Loss.REQUEST):
             return Fate(loss=Loss.REQUEST, message="the command asked for a restart")
-        return Exited(failed_with)
+        if may_restart(run.work, before, Loss.HARDWARE):
+            try:
+                check_gpus(self.context, box, nodes)
+            except UnfitError as error:
+                return Fate(loss=Loss.HARDWARE, message=error.message)
+        return Exited(job.exit_code)
 
     def _job_on(self, box: Box, node: Target) -> JobState | None:
         """The command of a run on a node; ``None`` if it is not there."""
@@ -239,14 +251,14 @@ class Tender:
         match finding:
             case None:
                 return _left(run, f"it is {run.state}")
-            case Exited(code=code):
-                self._bring_back(run, code)
-                self.context.journal.write(run, RunEnded(state=RunState.ENDED, exit_code=code))
-                return _ended(run, f"its command ended with exit code {code}")
-            case Fate(loss=None, ended=ended):
-                assert ended is not None  # noqa: S101  (it has one of both)
-                self.context.journal.write(run, ended)
-                return _ended(run, ended.failure.message if ended.failure else str(ended.state))
+            case Exited(code=code, failure=failure):
+                self._bring_back(run, finding)
+                self.context.journal.write(run, ended(finding))
+                return _ended(run, failure.message if failure else f"its command ended with exit code {code}")
+            case Fate(loss=None, ended=over):
+                assert over is not None  # noqa: S101  (it has one of both)
+                self.context.journal.write(run, over)
+                return _ended(run, over.failure.message if over.failure else str(over.state))
             case Fate(loss=Loss() as loss, message=message):
                 return self._write_loss(run, loss, message)
             case _:
@@ -289,7 +301,7 @@ class Tender:
             held, url = self._lease_of(run, box)
             held.finish(url)
 
-    def _bring_back(self, run: Run, code: int) -> None:
+    def _bring_back(self, run: Run, how: Exited) -> None:
         """Copies the files of a run, and the end of its log.
 
         Raises:
@@ -301,9 +313,9 @@ class Tender:
             return keep_logs(context, working_nodes(context, context.journal.box(run.box), run.work))
         with holding(context, context.journal.box(run.box)) as box:
             if run.state is not RunState.FETCHING:
-                begin_fetching(context, run, box, code)
+                begin_fetching(context, run, box, how)
             nodes = working_nodes(context, box, run.work)
-            results = Results(context=context, run_id=run.run_id, box=box, nodes=nodes, code=code)
+            results = Results(context=context, run=run, box=box, nodes=nodes, code=how.code)
             results.fetch(run.work.fetch, try_for_s=0, copy_s=ONCE_S)
             keep_logs(context, nodes)
         return None
@@ -314,7 +326,8 @@ class Tender:
         Raises:
             OwedError: something may still be billed.
         """
-        ids = {each.box for each in run.attempts if each.box and (each.loss or run.state in RUNS_OVER)}
+        over = run.state in RUNS_OVER and not run.keeps_box
+        ids = {each.box for each in run.attempts if each.box and (each.loss or over)}
         end_boxes(self.context, self.context.journal.known(ids))
 
     def _restart(self, run: Run) -> Tended:

@@ -78,6 +78,9 @@ class Tasks:
         self.clean_up = "gpucloud list"
         self.heard: Callable[[str], None] = lambda _: None
         self._answered = False
+        self.at_terminal = False
+        self._noting = False
+        self._another = False
         self._deaf = 0
         self._asking = False
         self._inbox: SimpleQueue[Call | None] = SimpleQueue()
@@ -121,6 +124,27 @@ class Tasks:
     def for_another_thread(self) -> Tasks:
         """An instance for the thread that calls this. It receives no signals, so it needs a budget."""
         return Tasks(self._nap, self._monotonic)
+
+    @contextmanager
+    def noting_another(self) -> Generator[Callable[[float], bool]]:
+        """While the body runs, one more Ctrl-C does not end the process, but is noted; only at a terminal.
+
+        Yields:
+            Waits so many seconds at most, and returns whether it came; elsewhere it returns at once.
+        """
+        self._noting = self.at_terminal
+
+        def another(timeout_s: float) -> bool:
+            end = time.monotonic() + (timeout_s if self._noting else 0.0)
+            while not self._another and (left_s := end - time.monotonic()) > 0:
+                with suppress(Empty):
+                    self._inbox.get(timeout=min(left_s, LISTEN_S))
+            return self._another
+
+        try:
+            yield another
+        finally:
+            self._noting = False
 
     @contextmanager
     def asking(self) -> Generator[None]:
@@ -242,7 +266,7 @@ class Tasks:
         name = signal.Signals(self.signum).name
         if not self._deaf:
             raise InterruptedBySignal(f"ended by {name}", signum=self.signum)
-        if not self._answered:
+        if not self._answered and not self._noting:
             self._answered = True
             self.heard(
                 f"{name}: finishing within {AFTER_SIGNAL_S:.0f} s; Ctrl-C once more stops gpucloud at once"
@@ -253,6 +277,10 @@ class Tasks:
             # A closed window is told twice, by the shell and by the kernel; a CI service sends SIGTERM a few
             # seconds after its SIGINT: neither is impatience.
             if signum != signal.SIGINT:
+                return
+            if self._noting:
+                self._another = True
+                self._inbox.put(None)
                 return
             with suppress(OSError):  # not through sys.stderr: the signal may have come amid a write to it
                 os.write(2, f"\nstopped at once; clean up with: {self.clean_up}\n".encode())

@@ -21,6 +21,7 @@ PEERS = "var/lib/gpucloud/peers.json"
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 CLOCK, BOOT_ID, KERNEL_LOG = "run/gpucloud/clock", "proc/sys/kernel/random/boot_id", "dev/kmsg"
 GPU_PERCENT = "tmp/gpu-percent"
+GPU_SICK = "tmp/gpu-sick"
 IN_MEMORY = ("dev", "proc", "run")
 """The folders of a root disk that no copy of it has."""
 DRIVER = "driver.done"
@@ -84,6 +85,13 @@ class Disk:
             return min(int((self.root / GPU_PERCENT).read_text(encoding="ascii")), 100)
         except (OSError, ValueError):
             return 0
+
+    def sickness(self) -> str | None:
+        """What has become wrong with the GPUs since the boot: what is in the box's ``/tmp/gpu-sick``."""
+        try:
+            return (self.root / GPU_SICK).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return None
 
     def per_boot(self) -> list[Path]:
         """The scripts that cloud-init runs at every boot."""

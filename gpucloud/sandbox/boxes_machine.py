@@ -217,7 +217,7 @@ class Box:
             memory_mib=self.spec.gpu_memory_mib,
             mig=self._mig,
             driver=self.spec.driver or INSTALLED,
-            sick=self.spec.sick,
+            sick=self._disk.sickness() or self.spec.sick,
             fabric=self.spec.fabric,
             used_percent=self._disk.used_percent(),
         )

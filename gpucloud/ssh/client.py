@@ -43,6 +43,9 @@ MOST_WORDS = 65536
 IDENTITY = "GPUCLOUD_IDENTITY"
 """The variable that names the user's own key: a private key, or the ``.pub`` file of an agent's."""
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which a user ends a command."""
+
 SSH_FAILED = 255
 OWN_FILES = Path("/proc/self/fd")
 """Linux names open files there, for other processes of the same user too."""
@@ -167,7 +170,7 @@ def is_connected(target: Target) -> bool:
     return _control(target, "check")
 
 
-def _connected(target: Target) -> None:
+def connected(target: Target) -> None:
     """Opens the shared connection if there is none. ssh ignores a socket left by a dead one."""
     if not _socket(target).exists():
         connect(target)
@@ -238,41 +241,14 @@ def run(
     Raises:
         ConnectionFailedError: the box could not be reached, the connection broke, or a limit was passed.
     """
-    _connected(target)
+    connected(target)
     command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
     try:
         done = talk(command, stdin, timeout_s=timeout_s, most_bytes=most_bytes, only_end=only_end)
     except (TimeoutError, TooMuchError) as error:
         raise ConnectionFailedError(f"{argv[0]} on {target.alias} {error}", failure=Failure.BROKEN) from error
-    _check_not_broken(target, done.code, done.err.decode(errors="replace"))
+    check_not_broken(target, done.code, done.err.decode(errors="replace"))
     return done
-
-
-def relay(
-    target: Target, argv: Sequence[str], *, terminal: bool = False, out: IO[bytes] | None = None
-) -> int:
-    """Runs a command, or the login shell if ``argv`` is empty, on our own stdin, stdout and stderr.
-
-    Args:
-        target: the node; its commands have the variables of the launch.
-        argv: the command's arguments, passed unchanged.
-        terminal: whether to allocate a terminal on the box.
-        out: another place for its stdout.
-
-    Returns:
-        The command's own exit code; 128 + the signal's number when a signal ended it, or us.
-
-    Raises:
-        ConnectionFailedError: the box could not be reached, or the connection broke.
-    """
-    _connected(target)
-    command = [*client(target), "-tt" if terminal else "-T", target.alias, *users_words(target, argv)]
-    with subprocess.Popen(command, stdout=out) as child, passing_signals_to(child) as signals:
-        code = child.wait()
-    if signals:
-        return 128 + signals[0]
-    _check_not_broken(target, code, "the connection was lost")
-    return code if code >= 0 else 128 - code
 
 
 def users_words(target: Target, argv: Sequence[str]) -> list[str]:
@@ -295,7 +271,7 @@ def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None
     Raises:
         ConnectionFailedError: the box could not be reached, or the connection broke.
     """
-    _connected(target)
+    connected(target)
     command = [*client(target), "-T", target.alias, "--", shlex.join(argv)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None  # noqa: S101  (it is a pipe)
@@ -309,7 +285,7 @@ def lines(target: Target, argv: Sequence[str], *, timeout_s: float | None = None
             watch.cancel()
             child.terminate()
             code = child.wait()
-    _check_not_broken(target, code, "the connection was lost")
+    check_not_broken(target, code, "the connection was lost")
 
 
 def forget(keys: Path, box_id: str, *, nodes: int = 1) -> None:
@@ -429,10 +405,7 @@ def _control(target: Target, verb: str) -> bool:
 
 @contextmanager
 def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int]]:
-    """Passes the signals that end us on to the commands while the body runs; yields those that came.
-
-    A terminal's Ctrl-C reaches us and them directly.
-    """
+    """Passes the signals that end us on to the commands while the body runs; yields those that came."""
     came: list[int] = []
 
     def pass_on(signum: int, _: object) -> None:
@@ -443,7 +416,7 @@ def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int
     if threading.current_thread() is not threading.main_thread():
         yield came
         return
-    old = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
+    old = {number: signal.signal(number, pass_on) for number in ENDING}
     try:
         yield came
     finally:
@@ -451,8 +424,12 @@ def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int
             signal.signal(number, handler)
 
 
-def _check_not_broken(target: Target, code: int, said: str) -> None:
-    """Distinguishes ssh's own exit code 255 from a command's: after the latter the connection still works."""
+def check_not_broken(target: Target, code: int, said: str) -> None:
+    """Distinguishes ssh's own exit code 255 from a command's: after the latter the connection still works.
+
+    Raises:
+        ConnectionFailedError: the connection broke.
+    """
     if code == SSH_FAILED and not _control(target, "check"):
         raise explained(target, said)
 

@@ -62,6 +62,19 @@ def move_end(target: Target, deadline: datetime | None, *, left_s: float | None)
         raise GpucloudError(f"the guard of {target.alias} did not accept the new deadline: {said}")
 
 
+def keep_results(target: Target, *, kept: bool) -> None:
+    """Tells the guard that a node has results that nobody has fetched, so that being idle does not end it.
+
+    Raises:
+        ConnectionFailedError: the box could not be reached.
+        GpucloudError: the guard did not accept it.
+    """
+    done = run(target, ["sudo", "-n", GUARD_CONTROL, "keep", "on" if kept else "off"])
+    if done.code:
+        said = _words(done.err.decode(errors="replace").strip()) or f"exit code {done.code}"
+        raise GpucloudError(f"the guard of {target.alias} did not note that results are kept: {said}")
+
+
 def read_status(text: bytes) -> Mapping[str, Any] | None:
     """The guard's status as plain JSON of known fields and types, which any user of the box may have written.
 

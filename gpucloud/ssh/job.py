@@ -19,14 +19,17 @@ from dataclasses import dataclass, field
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh.client import SSH_FAILED, ConnectionFailedError, Failure, Target, client, connect, run
 from gpucloud.ssh.environment import environment_text
+from gpucloud_templates import GUARD_CONTROL
 
 FOLDER = ".gpucloud/jobs"
 """The folder of a node's jobs, in its user's home. Each has one of its own, named by its id, with the files
-``script``, ``out``, ``err``, ``pid``, ``exit``."""
+``script``, ``out``, ``err``, ``pid``, ``keeper`` (which waits for it), ``exit``, ``late`` (was stopped)."""
 RUN = "run"
 """The id of the job that a launch or a run starts; a node has one of these."""
 SETUP = "setup"
 """The id of the job that prepares a node for its user."""
+PID = f"{FOLDER}/{RUN}/pid"
+"""The file with the process group of that job."""
 JOB_ID = re.compile(r"[a-z0-9]{1,32}")
 JOBS = "/run/gpucloud/jobs"
 """Where the guard finds the process ids of jobs, to know that the box is not idle."""
@@ -42,11 +45,18 @@ set -e; umask 077; cd; mkdir -p {FOLDER}/"$1"; cd {FOLDER}/"$1"
 if [ -e pid ] && [ ! -e exit ] && kill -0 "$(cat pid)" 2>/dev/null; then
   echo 'another job is still running' >&2; exit 75
 fi
-rm -f out err pid exit; cat >script; : >out; : >err
+rm -f out err pid exit late; cat >script; : >out; : >err
 setsid bash -c '
-  job={FOLDER}/$1; cd; setsid bash $job/script </dev/null >$job/out 2>$job/err & echo $! >$job/.pid
-  mv $job/.pid $job/pid; wait $!; echo $? >$job/.exit; mv $job/.exit $job/exit; rm -f $job/script
-' bash "$1" </dev/null >/dev/null 2>&1 &
+  job={FOLDER}/$1; cd; echo $$ >$job/keeper; setsid bash $job/script </dev/null >$job/out 2>$job/err & pid=$!
+  echo $pid >$job/.pid; mv $job/.pid $job/pid
+  if [ -n "$2" ]; then
+    setsid bash -c "sleep $2; : >$job/late; kill -TERM -- -$pid; sleep 10; kill -KILL -- -$pid" & timer=$!
+  fi
+  wait $pid; code=$?
+  [ -z "$2" ] || kill -KILL -- $timer -$timer; [ ! -e $job/late ] || code=124
+  [ -z "$3" ] || sudo -n {GUARD_CONTROL} keep on
+  echo $code >$job/.exit; mv $job/.exit $job/exit; rm -f $job/script
+' bash "$1" "$2" "$3" </dev/null >/dev/null 2>&1 &
 while [ ! -e pid ]; do sleep 0.01; done
 sudo -n sh -c 'mkdir -p {JOBS}; : >"{JOBS}/$1"' sh "$(cat pid)"
 """
@@ -55,9 +65,15 @@ _REST = f'cd {FOLDER}/"$1"; tail -q -c "+$3" "$2"'
 """The output between the last read and the end."""
 _ENDED = f"""
 cd {FOLDER}/"$1"
-for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e exit ] || {{ cat exit; exit; }}; sleep 0.1; done
-kill -0 "$(cat pid)" 2>/dev/null && echo running
+for i in $(seq 100); do
+  [ ! -e exit ] || {{ cat exit; exit; }}
+  [ "$i" -le 10 ] || ! kill -0 "$(cat pid)" 2>/dev/null || {{ echo running; exit; }}
+  kill -0 "$(cat keeper)" 2>/dev/null || break
+  sleep 0.1
+done
+if [ -e exit ]; then cat exit; elif kill -0 "$(cat pid)" 2>/dev/null; then echo running; fi
 """
+"""Between its end and its exit code there may be a moment, in which its keeper lives."""
 _WAIT = f'cd {FOLDER}/"$1" && exec tail -q -s 0.1 -f --pid="$(cat pid)" /dev/null'
 _STOP = f"""
 cd {FOLDER}/"$1"; kill -TERM -- "-$(cat pid)"
@@ -68,8 +84,9 @@ _LIST = f"""
 cd {FOLDER} 2>/dev/null || exit 0
 for job in *; do
   [ -e "$job/pid" ] || continue
-  if [ -e "$job/exit" ]; then said="$(head -c 4 "$job/exit")"
+  if [ -e "$job/exit" ]; then said="$(head -c 4 "$job/exit")"; [ ! -e "$job/late" ] || said="$said late"
   elif kill -0 "$(head -c 10 "$job/pid")" 2>/dev/null; then said=running
+  elif kill -0 "$(head -c 10 "$job/keeper")" 2>/dev/null; then said=running
   else said=lost; fi
   echo "$job" "$said"
 done
@@ -96,16 +113,26 @@ def new_id() -> str:
     return secrets.token_hex(3)
 
 
-def start(target: Target, script: bytes, job: str = RUN) -> None:
+def start(
+    target: Target,
+    script: bytes,
+    job: str = RUN,
+    *,
+    timeout_s: float | None = None,
+    has_results: bool = False,
+) -> None:
     """Starts a script on the box, in its user's home folder; returns once it runs.
 
-    A job with the same id that has ended is replaced.
+    A job with the same id that has ended is replaced. With ``timeout_s``, the box ends it after this as
+    :func:`stop` does, with the exit code 124. With ``has_results``, being idle does not end the box later.
 
     Raises:
         ConnectionFailedError: the box could not be reached.
         GpucloudError: another job still runs there.
     """
-    done = run(target, ["bash", "-c", _START, "bash", job], stdin=script, timeout_s=CALL_TIMEOUT_S)
+    limit = "" if timeout_s is None else f"{timeout_s:.3f}"
+    argv = ["bash", "-c", _START, "bash", job, limit, "kept" if has_results else ""]
+    done = run(target, argv, stdin=script, timeout_s=CALL_TIMEOUT_S)
     if done.code:
         raise GpucloudError(
             f"the job could not be started on {target.alias}: {done.err.decode(errors='replace').strip()}"
@@ -160,11 +187,13 @@ class JobState:
         running: whether it still runs.
         exit_code: of its command; ``None`` while it runs, and of a job that was lost: the node was restarted,
             or ran out of memory.
+        timed_out: whether the box ended it because its time was over.
     """
 
     id: str
     running: bool
     exit_code: int | None
+    timed_out: bool = False
 
 
 def jobs(target: Target) -> list[JobState]:
@@ -178,8 +207,10 @@ def jobs(target: Target) -> list[JobState]:
     for line in said.out.decode(errors="replace").splitlines():
         name, _, state = line.partition(" ")
         if JOB_ID.fullmatch(name):
-            code = int(state) if re.fullmatch("[0-9]{1,3}", state) else None
-            found.append(JobState(id=name, running=state == "running", exit_code=code))
+            said_code, _, late = state.partition(" ")
+            code = int(said_code) if re.fullmatch("[0-9]{1,3}", said_code) else None
+            timed_out = code is not None and late == "late"
+            found.append(JobState(id=name, running=state == "running", exit_code=code, timed_out=timed_out))
     return sorted(found, key=lambda job: job.id)
 
 

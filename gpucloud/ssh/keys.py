@@ -21,6 +21,7 @@ from typing import Any, cast
 from gpucloud.config import make_private
 from gpucloud.errors import UsageError
 from gpucloud.resources import BOX_ID
+from gpucloud.ssh.user import ensure_named
 
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}")
 _SHARED_KEY = re.compile(
@@ -53,8 +54,9 @@ def find_program(name: str) -> str:
     """The path of ssh, ssh-keygen or rsync.
 
     Raises:
-        UsageError: it is not installed; the hint names the package.
+        UsageError: it is not installed; the hint names the package. Or it would not start.
     """
+    ensure_named()
     found = shutil.which(name)
     if found is None:
         raise UsageError(

@@ -20,21 +20,28 @@ from gpucloud.ssh.client import (
     passing_signals_to,
 )
 from gpucloud.ssh.environment import loading
+from gpucloud.ssh.relay import end_groups, new_group, noted
 
 Show = Callable[[int, str, bool], None]
 """Receives a line as it arrives: the node's number, the line, and whether it is of the standard error."""
 
 
-def run_on_all(targets: Sequence[Target], command: Sequence[str], show: Show) -> list[int]:
+def run_on_all(
+    targets: Sequence[Target],
+    command: Sequence[str],
+    show: Show,
+    tell: Callable[[str], object] = lambda _: None,
+) -> list[int]:
     """Runs a command on connected nodes, without input; returns their exit codes when all have ended.
 
     Its arguments are passed unchanged; it has the variables of the launch.
 
     Raises:
         ConnectionFailedError: a connection was lost; the commands on the other nodes have ended.
-        InterruptedBySignal: a signal came; it was passed on to the commands.
+        InterruptedBySignal: a signal came; the commands were ended, as ``tell`` was told.
     """
-    children = [_start(target, command) for target in targets]
+    group = new_group()
+    children = [_start(target, command, group) for target in targets]
     with ThreadPoolExecutor(2 * len(children)) as pool, passing_signals_to(*children) as signals:
         try:
             readers = [
@@ -49,6 +56,7 @@ def run_on_all(targets: Sequence[Target], command: Sequence[str], show: Show) ->
             for child in children:
                 child.kill()
     if signals:
+        end_groups(targets, group, tell)
         raise InterruptedBySignal("the commands were ended", signum=signals[0])
     lost = [
         target.alias
@@ -60,10 +68,10 @@ def run_on_all(targets: Sequence[Target], command: Sequence[str], show: Show) ->
     return codes
 
 
-def _start(target: Target, command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(target: Target, command: Sequence[str], group: str) -> subprocess.Popen[bytes]:
     words = loading(command) if target.has_environment else command
     return subprocess.Popen(
-        [*client(target), "-T", target.alias, "--", shlex.join(words)],
+        [*client(target), "-T", target.alias, "--", noted(group, shlex.join(words))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

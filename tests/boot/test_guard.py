@@ -529,6 +529,15 @@ def test_a_gpu_that_fell_off_the_bus_is_told(box: GuardedBox) -> None:
     assert not box.powered_off
 
 
+@pytest.mark.parametrize("code", [6, 15])
+def test_the_only_gpu_that_is_gone_is_told(box: GuardedBox, code: int) -> None:
+    box.program("nvidia-smi", f"echo 'No devices were found'; exit {code}")
+    box.arm(gpus=1)
+    box.minutes(1)
+    box.shows(lambda: box.status["health"].get("gpus"))
+    assert box.status["health"]["gpus"] == "0 of 1 answer"
+
+
 def test_an_nvidia_smi_that_hangs_keeps_nothing_else_from_being_done(box: GuardedBox) -> None:
     box.program("nvidia-smi", f"trap '' TERM; {WHILE_GUARDED}")
     box.arm()

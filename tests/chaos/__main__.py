@@ -110,7 +110,13 @@ def _all_of(cells: list[str], seed: str, workers: int) -> int:
     struck = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
     print(f"{counts['schedules']} schedules in {took_s:.0f} s, {counts['schedules'] / took_s:.1f} per second")
     print(f"{sum(kinds.values())} faults struck: {struck}; cells that were missed: {counts['missed']}")
-    what = {"leaks": "leaks", "doubles": "doubles", "dearer": "above the agreed price", "late": "late ends"}
+    what = {
+        "leaks": "leaks",
+        "doubles": "doubles",
+        "dearer": "above the agreed price",
+        "late": "late ends",
+        "results": "results lost that were whole",
+    }
     found = ", ".join(f"{counts[kind]} {words}" for kind, words in what.items())
     print(f"{counts['failed']} failed; {found}")
     incomplete = counts["schedules"] != len(cells) or any(codes)
@@ -142,6 +148,7 @@ def _work(file: Path, seed: str) -> int:
                 "leaks": " is left" in wrong or " billed" in wrong,
                 "doubles": "machines at once" in wrong or " has made " in wrong,
                 "dearer": ", agreed was " in wrong,
+                "results": "results are lost" in wrong,
                 "late": " ends it from outside" in wrong or "later than was asked" in wrong,
             }
             if wrong:

@@ -262,6 +262,7 @@ AROUND: Mapping[str, tuple[str, Sequence[int]]] = {
     "skew": ("K4", (-180, -30, 30, 180)),
     "hostile": ("K5", range(len(BROKEN_TAGS))),
     "closed": ("D11", range(1, 8)),
+    "hung_up": ("D11", range(1, 16, 2)),
     "newer": ("D12", (1,)),
     "lag_calls": ("F13", (1, 2, 4)),
     "lag_s": ("F13", (600,)),

@@ -27,6 +27,9 @@ FAILS = "false"
 """The set-up of a victim that fails."""
 UNFIT = "true"
 """The set-up of a victim whose second node is unfit, and is replaced alone."""
+BEGUN, NO_ROOM, RESULT = "begun", "no-room", "paid for"
+"""Files of a home: how often commands of runs have begun; one that is there while nothing can be copied; and
+what a result holds."""
 MOST_USD = {"aws": "0.60", "azure": "0.60", "alibaba": "1.20"}
 MOST_USD_OF_SPOT = {"aws": "0.25", "azure": "0.10", "alibaba": "0.20"}
 """A little above what the cheapest machine costs there."""
@@ -132,6 +135,27 @@ def _interrupted(home: Home, cloud: str) -> None:
     home.lab.clouds.interrupt(machine, notice_s=0)
 
 
+def _fetching(*more: str) -> Callable[[str], Line]:
+    """A run whose file is to come home."""
+    line = ("--run-id", "r", "--fetch", "out:here/", "--", "true")
+    return lambda cloud: ("run", *more, *WANTED, "--cloud", cloud, "--region", REGION[cloud], *line)
+
+
+def _to_fetch(home: Home, cloud: str) -> None:
+    """A detached run is there, whose command has ended, and whose file is to come home."""
+    done = home.run(*_fetching("--detach")(cloud))
+    assert done.code == 0, done.err
+
+
+def _not_fetched(home: Home, cloud: str) -> None:
+    """A box is kept for the file of a run, which could not be copied; now it could."""
+    _to_fetch(home, cloud)
+    (home.path / NO_ROOM).write_text("")
+    done = home.run("tend")
+    assert done.code == 8, done.err
+    (home.path / NO_ROOM).unlink()
+
+
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
     launched(home, cloud)
@@ -217,6 +241,7 @@ OF_EXTEND = frozenset({"H2", "D6", "D7", *(f"F{n}" for n in (4, 5, 6, 7, 8, 9, 1
 OF_VOLUMES = frozenset({"H2", "D6", "D7", *(f"F{number}" for number in range(1, 20))})
 OF_FABRIC = OF_VOLUMES
 OF_SETUP = frozenset({"H2", "D6", "D7", "F9", "K1", "K5"})
+OF_RESULTS = frozenset({"H2", "D6", "D7", "D11", "F6", "F9", "K1", "K5"})
 OF_ENGINES = frozenset({"H2", "D6", "D7", "F2", "F4", "F6", "F8", "F9", "K1", "K5"})
 SCENES = {
     scene.name: scene
@@ -271,6 +296,22 @@ SCENES = {
             ends=True,
             buys=1,
             kinds=frozenset({"H2", "D6", "F9", "K1", "K4", "K5"}),
+        ),
+        Scene(name="run-fetch", line=_fetching(), ends=True, buys=1, kinds=OF_RESULTS | {"K4"}),
+        Scene(name="tend-fetch", before=_to_fetch, line=always("tend"), ends=True, kinds=OF_RESULTS),
+        Scene(
+            name="fetch",
+            before=_not_fetched,
+            line=always("runs", "fetch", "r"),
+            ends=True,
+            kinds=OF_RESULTS,
+        ),
+        Scene(
+            name="down-fetch",
+            before=_not_fetched,
+            line=always("down", "--run-id", "r", "--yes"),
+            ends=True,
+            kinds=OF_RESULTS,
         ),
         Scene(name="tend-lost", before=_interrupted, line=always("tend"), kinds=OF_EXTEND),
         Scene(name="tend-ended", before=_detached, line=always("tend"), ends=True, kinds=OF_SETUP),

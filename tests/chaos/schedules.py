@@ -28,6 +28,7 @@ from tests.chaos.truth import (
     check_nothing_is_doubled,
     check_nothing_is_lost,
     check_price,
+    check_results,
     check_runs,
     check_stranger,
     check_truthful,
@@ -194,7 +195,7 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
             if other.code:
                 wrong.append(f"the next command ended with {other.code}")
             wrong += check_nothing_is_lost(home, forgotten=forgotten)
-            wrong += check_nothing_is_doubled(home, max(scene.buys, 1))
+            wrong += check_nothing_is_doubled(home, max(scene.buys, 1)) + check_results(home)
         codes = {0, OWED} if cell.action == "hostile" else {0}  # what nobody may end is said each time
         wrong += check_runs(home)
         wrong += _to_nothing(home, said, forgotten=forgotten, stops=scene.stops, codes=codes)
@@ -261,6 +262,8 @@ def _after_victim(
     if cell.action == MESSAGES:
         wrong += check_messages(home, cell.plight, victim, before)
     wrong += check_ends(home)
+    if plight is None or not plight.meanwhile.startswith("down"):  # who names a box deletes what is on it
+        wrong += check_results(home)
     moved = plight is not None and plight.meanwhile == "dearer"
     wrong += check_price(home, moved=moved) + check_nothing_is_doubled(home, max(scene.buys, 1))
     if plight is not None and plight.meanwhile:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.chaos.lab import STRANGER, Home
+from tests.chaos.scenes import BEGUN, RESULT
 
 LONGEST = timedelta(hours=48, minutes=30)
 """The latest end that a scene asks for, and what a victim may have waited before it asked."""
@@ -86,6 +87,22 @@ def check_runs(home: Home) -> list[str]:
         (alive[run].discard if event["event"] == "died" else alive[run].add)(event["id"])
         if len(alive[run]) > 1:
             wrong.append(f"run {run} has {len(alive[run])} machines at once")
+    return wrong
+
+
+def check_results(home: Home) -> list[str]:
+    """What a command has left, which has ended, is here or on a box that is billed; and it has run once."""
+    wrong: list[str] = []
+    begun = home.path / BEGUN
+    times = len(begun.read_text().splitlines()) if begun.exists() else 0
+    ended = home.rows("SELECT DISTINCT box FROM events WHERE type = 'run_fetching'")
+    if ended and times > len(ended):
+        wrong.append(f"{len(ended)} commands have ended, and {times} have begun")
+    result = home.path / "here" / "out"
+    whole = result.exists() and result.read_text() == RESULT
+    machines = [entry for entry in ours(home) if entry["kind"] == "instance"]
+    if ended and not whole and not machines:
+        wrong.append("results are lost: the command has ended, nothing is here, and its box is gone")
     return wrong
 
 

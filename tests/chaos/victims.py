@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import importlib.metadata
+import io
 import json
 import os
 import resource
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import gpucloud.api.ending
+import gpucloud.api.fetching
 import gpucloud.api.launching
 import gpucloud.api.moving
 import gpucloud.api.replacing
@@ -46,8 +48,10 @@ import gpucloud.inventory.set_up
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.code
+import gpucloud.runs.deserted
 import gpucloud.runs.detached
 import gpucloud.runs.job
+import gpucloud.runs.results
 import gpucloud.runs.run
 import gpucloud.runs.tend
 import gpucloud.ssh.data
@@ -64,6 +68,7 @@ from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.boot import BootState
 from gpucloud.ssh.client import Target
+from gpucloud.ssh.files import NotCopiedError
 from gpucloud.ssh.job import RUN, JobState
 from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
@@ -76,7 +81,7 @@ from tests.builders import Clock
 from tests.chaos import elsewhere
 from tests.chaos.disk import FAILED_SYNC, FULL, OK, interpose
 from tests.chaos.plights import COMMITTED_AFTER_SWAP
-from tests.chaos.scenes import FAILS, REGION, UNFIT
+from tests.chaos.scenes import BEGUN, FAILS, NO_ROOM, REGION, RESULT, UNFIT
 from tests.memory import MemoryProvider
 
 COMMAND: Any = gpucloud.cli.app._run
@@ -151,12 +156,21 @@ def main() -> None:
         (gpucloud.boxes.starting, "bring_back", told),
         (gpucloud.api.launching, "start", told),
         (gpucloud.runs.code, "send_frozen", told),
-        (gpucloud.runs.detached, "start", told),
+        (gpucloud.runs.detached, "start", begun),
         (gpucloud.runs.tend, "jobs", ended),
         (gpucloud.runs.tend, "keep_logs", told),
         (gpucloud.runs.tend, "reach", told),
         (gpucloud.runs.job, "reach", told),
-        (gpucloud.runs.job, "start", told),
+        (gpucloud.runs.job, "start", begun),
+        (gpucloud.runs.job, "end_group", told),
+        (gpucloud.runs.results, "reach", told),
+        (gpucloud.runs.results, "disconnect", told),
+        (gpucloud.runs.results, "rsync_down", brought),
+        (gpucloud.runs.deserted, "reach", told),
+        (gpucloud.runs.deserted, "jobs", ended),
+        (gpucloud.runs.deserted, "keep_logs", told),
+        (gpucloud.runs.deserted, "rsync_down", brought),
+        (gpucloud.api.fetching, "keep_logs", told),
         (gpucloud.runs.job, "Follower", Over),
     ):
         setattr(module, name, instead)
@@ -241,6 +255,19 @@ def empty(*_: object, **__: object) -> int:
 def ended(_: Target) -> list[JobState]:
     """In place of asking for the jobs of a node: that of its run has ended."""
     return [JobState(id=RUN, running=False, exit_code=0)]
+
+
+def begun(*_: object, **__: object) -> None:
+    """In place of starting the command of a run: it is counted."""
+    with Path(os.environ["HOME"], BEGUN).open("a") as file:
+        file.write("begun\n")
+
+
+def brought(_: Target, source: str, here: str, **__: object) -> None:
+    """In place of copying a file of a box; there may be no room for it."""
+    if Path(os.environ["HOME"], NO_ROOM).exists():
+        raise NotCopiedError("no space left on device")
+    Path(here, source).write_text(RESULT)
 
 
 class Over:
@@ -412,6 +439,40 @@ def with_closed(which: int) -> None:
         if which >> number & 1:
             os.close(number)
             setattr(sys, name, None)
+
+
+class _Window(io.RawIOBase):
+    """A terminal whose window is closed at the n-th write: SIGHUP comes, and then nothing is taken."""
+
+    left = 0
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def writable(self) -> bool:
+        """It is written to."""
+        return True
+
+    def fileno(self) -> int:
+        """What it stands for."""
+        return self._handle
+
+    def write(self, data: Any, /) -> int:
+        """Passes it on."""
+        _Window.left -= 1
+        if _Window.left == 0:
+            os.kill(os.getpid(), signal.SIGHUP)
+        if _Window.left <= 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return os.write(self._handle, data)
+
+
+def with_hung_up(nth: int) -> None:
+    """Its terminal is closed at the n-th thing that it says."""
+    _Window.left = nth
+    for handle, name in ((1, "stdout"), (2, "stderr")):
+        stream = io.TextIOWrapper(io.BufferedWriter(_Window(handle)), encoding="utf-8", write_through=True)
+        setattr(sys, name, stream)
 
 
 def with_connection(at: list[Any]) -> None:

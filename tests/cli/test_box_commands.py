@@ -106,13 +106,36 @@ def test_exec_shows_the_gpus_that_are_paid_for(terminal: Terminal) -> None:
     assert done.stdout.count(b"\n") == 1
 
 
-def test_exec_that_is_told_to_end_ends_at_once_with_the_signals_code(terminal: Terminal) -> None:
-    child = terminal.start("exec", "mine", "--", "sh", "-c", "echo begun; sleep 300")
+@pytest.mark.parametrize(
+    ("number", "more"),
+    [(signal.SIGINT, ()), (signal.SIGTERM, ("-t",)), (signal.SIGHUP, ("--all-nodes",))],
+)
+def test_who_interrupts_exec_ends_all_that_it_started_on_each_node(
+    terminal: Terminal, number: signal.Signals, more: tuple[str, ...]
+) -> None:
+    """Also what does not listen to SIGHUP. The user is told, and gets the code of the signal."""
+    length = f"{os.getpid()}88888"  # unlike that of anybody who runs these tests beside us
+    script = f"trap '' HUP; sleep {length} & echo begun; wait"
+    child = terminal.start("exec", "mine", *more, "--", "sh", "-c", script)
+    assert child.stdout is not None
+    for _ in range(2 if "--all-nodes" in more else 1):
+        assert b"begun" in child.stdout.readline()
+    child.send_signal(number)
+    _, told = child.communicate(timeout=30)
+    assert (child.returncode, b"ending the command" in told) == (128 + number, True), told
+    assert not [line for line in command_lines().values() if length.encode() in line]
+
+
+def test_a_connection_that_breaks_leaves_the_command_of_exec_alone(terminal: Terminal) -> None:
+    script = "echo begun; until [ -e go ]; do sleep 0.1; done; mv go gone"
+    child = terminal.start("exec", "mine", "--", "sh", "-c", script)
     assert child.stdout is not None
     assert child.stdout.readline() == b"begun\n"
-    child.send_signal(signal.SIGTERM)
+    end_shared_connection(terminal)
     child.communicate(timeout=30)
-    assert child.returncode == 143
+    assert child.returncode == 125
+    look = "touch go; until [ -e gone ]; do sleep 0.1; done"
+    assert terminal.run("exec", "mine", "--", "sh", "-c", look).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -238,15 +261,6 @@ def test_a_command_on_all_nodes_ends_with_the_first_code_that_is_not_0(terminal:
     job = terminal.run("exec", "mine", "--all-nodes", "--detach", "--", "true").stdout.decode().strip()
     for node in ("0", "1"):
         assert terminal.run("logs", "mine", "--job", job, "-f", "--node", node).returncode == 0
-
-
-def test_commands_on_all_nodes_are_told_to_end(terminal: Terminal) -> None:
-    child = terminal.start("exec", "mine", "--all-nodes", "--", "sh", "-c", "echo begun; sleep 300")
-    assert child.stdout is not None
-    assert sorted(child.stdout.readline() for _ in range(2)) == [b"0: begun\n", b"1: begun\n"]
-    child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=30)
-    assert child.returncode == 143
 
 
 def test_a_caller_whose_address_has_changed_is_let_in_again_and_nobody_else(terminal: Terminal) -> None:

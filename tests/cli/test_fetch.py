@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.forked import Forked
 from tests.shell import Shell
+from tests.terminal import Terminal
+from tests.waiting import until
 
 RUN = ("run", "--gpu", "T4", "--cloud", "aws", "--ttl", "2h", "--run-id", "r")
+FETCH = "gpucloud runs fetch r"
 ONCE = ("--", "sh", "-c", "echo ran >>ran; cp ran out")
 
 
@@ -48,6 +54,19 @@ def is_kept(cli: Shell, least: timedelta, most: timedelta) -> None:
     assert (the_run(cli)["state"], the_run(cli)["exit_code"]) == ("fetching", 0)
 
 
+def is_said_everywhere(cli: Shell) -> None:
+    """Price, end and command of the box that is kept are in each list, and in their documents."""
+    kept = the_run(cli)["kept"]
+    [box] = cli.boxes()
+    assert (kept["box"], kept["until"], kept["command"]) == (box["name"], box["expires_at"], FETCH)
+    assert (kept["per_hour"], box["results_of"]) == (box["per_hour"]["total"], "r")
+    assert "'out' was not fetched" in kept["why"]
+    for arguments in (("list",), ("runs", "list"), ("runs", "show", "r")):
+        said = cli(*arguments).err
+        assert f"until {box['expires_at']}, for $" in said, said
+        assert FETCH in said
+
+
 def is_home(cli: Shell) -> None:
     """The file is here, written by one command; nothing is billed."""
     assert (cli.home / "here" / "out").read_text() == "ran\n"
@@ -67,8 +86,9 @@ def test_a_signal_while_it_copies_keeps_the_box_and_nothing_runs_again(
     assert "per hour" in ended.error["message"]
     assert ended.error["hint"].endswith("gpucloud runs fetch r")
     is_kept(cli, timedelta(hours=1, minutes=50), timedelta(hours=2))
-    again = cli(*RUN, "--", "true", "--json")
-    assert again.code == 125, "its id is in use"
+    is_said_everywhere(cli)
+    again = cli(*RUN, "--json", "--", "true")
+    assert (again.code, again.error["class"]) == (125, "not_fetched"), "there is no place for its files yet"
     free(cli)
     assert cli("runs", "fetch", "r").code == 0
     is_home(cli)
@@ -141,3 +161,124 @@ def test_a_folder_comes_as_a_folder_and_what_is_here_keeps_its_mode(cli: Shell, 
     assert (cli.home / "out" / "deep" / "file").read_text() == "1\n"
     assert (cli.home / "out" / "file").read_text() == "2\n"
     assert (cli.home.stat().st_mode, (cli.home / "out").stat().st_mode & 0o777) == (before, 0o755)
+
+
+@pytest.mark.parametrize(("kept", "hours"), [("1h", 1), ("5h", 5)])
+def test_the_user_says_how_long_results_are_kept(own_clouds: Shell, kept: str, hours: int) -> None:
+    """Shorter or longer than the life of the box. Neither tries in vain nor being idle move its end."""
+    cli = own_clouds
+    ran = cli(*RUN, "--idle", "10m", "--keep-results", kept, "--fetch", "otu:here/", "--json", *ONCE)
+    assert (ran.code, ran.error["class"]) == (125, "not_fetched")
+    is_kept(cli, timedelta(hours=hours) - timedelta(minutes=2), timedelta(hours=hours))
+    [box] = cli.boxes()
+    cli.sandbox.clock(advance_s=1800)
+    assert cli("tend").code == 8
+    [later] = cli.boxes()
+    assert (later["id"], later["expires_at"]) == (box["id"], box["expires_at"])
+    cli.sandbox.clock(advance_s=hours * 3600)
+    assert cli("tend").code == 0
+    assert (the_run(cli)["state"], the_run(cli)["failure"]["class"]) == ("failed", "not_fetched")
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_the_cleanup_of_a_pipeline_fetches_first_and_leaves_what_it_cannot_copy(cli: Shell) -> None:
+    process = tries_again(cli)
+    process.send_signal(signal.SIGINT)
+    assert cli.finish(process).code == 125
+    left = cli("down", "--run-id", "r", "--yes", "--json")
+    assert (left.code, left.error["class"]) == (8, "not_fetched"), left.err
+    assert "per hour" in left.error["message"]
+    assert left.error["hint"].endswith("gpucloud down --run-id r --with-results")
+    is_kept(cli, timedelta(hours=1, minutes=50), timedelta(hours=2))
+    free(cli)
+    assert cli("down", "--run-id", "r", "--yes").code == 0
+    is_home(cli)
+
+
+def test_who_asks_for_it_deletes_results_too(cli: Shell) -> None:
+    assert cli(*RUN, "--fetch", "nothing:here/", *ONCE).code == 125
+    assert cli("down", "--run-id", "r", "--yes", "--json").error["class"] == "not_fetched"
+    assert cli("down", "--run-id", "r", "--yes", "--with-results").code == 0
+    assert (the_run(cli)["state"], the_run(cli)["exit_code"]) == ("cancelled", 0)
+    assert cli.sandbox.status()["billing"] == []
+
+
+@pytest.mark.parametrize("how", ["attached", "detached"])
+def test_files_come_from_every_node_into_a_folder_of_its_own(cli: Shell, how: str) -> None:
+    """What only some of them have written is no failure."""
+    script = 'echo "$NODE_RANK" >out; [ "$NODE_RANK" = 1 ] || echo >only'
+    pair = ("run", "--gpu", "T4:4", "--cloud", "aws", "--nodes", "2", "--run-id", "r", "--fetch-from", "all")
+    detach = ("--detach",) if how == "detached" else ()
+    ran = cli(*pair, *detach, "--fetch", "out:here/", "--fetch", "only", "--", "sh", "-c", script)
+    assert ran.code == 0, ran.err
+    if detach:
+        until(lambda: cli("tend").code == 0 and the_run(cli)["state"] == "ended", "the run to end")
+    assert [(cli.home / "here" / node / "out").read_text() for node in "01"] == ["0\n", "1\n"]
+    assert ((cli.home / "0" / "only").exists(), (cli.home / "1" / "only").exists()) == (True, False)
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_a_kept_box_of_a_failed_command_stays_when_its_files_have_come(cli: Shell) -> None:
+    """And what a look finds of it later does not end it."""
+    ran = cli(*RUN, "--keep-on-failure", "--fetch", "ran:here/", "--", "sh", "-c", "echo >ran; exit 3")
+    assert ran.code == 3, ran.err
+    assert cli("tend").code == 0
+    assert (the_run(cli)["state"], the_run(cli)["detached"]) == ("ended", False)
+    assert [box["state"] for box in cli.boxes()] == ["ready"]
+
+
+def test_a_second_ctrl_c_at_a_terminal_deletes_the_box_and_its_files(cli: Shell) -> None:
+    command = [sys.executable, "-m", "gpucloud", *RUN, "--fetch", "out:here/", *ONCE]
+    terminal = Terminal(command, cli.environ, cli.home)
+    terminal.sees("  job  ")
+    in_the_way(cli)
+    terminal.sees("trying again")
+    terminal.type("\x03")
+    terminal.sees("is kept until", "Ctrl-C within 5 s deletes it")
+    terminal.type("\x03")
+    terminal.sees("was deleted, with files that were not fetched")
+    assert terminal.close() == 130
+    assert (the_run(cli)["state"], the_run(cli)["exit_code"]) == ("cancelled", 0)
+    assert cli.sandbox.status()["billing"] == []
+
+
+def test_output_that_cannot_be_written_ends_neither_the_command_nor_its_results(cli: Shell) -> None:
+    script = "echo one; echo two; echo ran >out"
+    argv = [sys.executable, "-m", "gpucloud", *RUN, "--fetch", "out:here/", "--", "sh", "-c", script]
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            argv, env=cli.environ, cwd=cli.home, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ran.returncode == 125, ran.stderr
+    assert "the command ended with exit code 0, but the answer could not be written" in ran.stderr
+    assert ran.stderr.count("the output cannot be written any more: No space left on device") == 1
+    assert cli("runs", "logs", "r").out == "one\ntwo\n"
+    is_home(cli)
+
+
+@pytest.mark.parametrize("command", [("down", "--run-id", "r", "--yes"), ("sweep", "--yes"), ("tend",)])
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "runs"])
+def test_what_a_killed_run_has_left_is_fetched_before_its_box_is_deleted(
+    cli: Shell, command: tuple[str, ...], ends: bool
+) -> None:
+    """All of it where the command has ended meanwhile; as much as is there where it still runs."""
+    go, gone = cli.home / "go", cli.home / "gone"
+    script = (
+        f"echo part >out; echo begun; until [ -e {go} ]; do sleep 0.1; done; echo whole >out; mv {go} {gone}"
+    )
+    process = cli.start(*RUN, "--fetch", "out:here/", "--", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    process.communicate()
+    if ends:
+        go.write_text("")
+        until(gone.exists, "the command to end")
+    done = cli(*command)
+    if ends and command == ("sweep", "--yes"):  # it leaves what is to be fetched
+        assert cli("runs", "fetch", "r").code == 0
+    assert done.code == 0, done.err
+    assert (cli.home / "here" / "out").read_text() == ("whole\n" if ends else "part\n")
+    assert cli.sandbox.status()["billing"] == []
+    run = the_run(cli)
+    assert (run["state"], run["exit_code"]) == (("ended", 0) if ends else ("failed", None))

@@ -139,3 +139,17 @@ def test_a_detached_run_is_on_all_nodes_lost_with_one_and_ended_by_the_first_fai
     until(lambda: cli("tend").code == 0 and the_run(cli)["state"] == "ended", "the command to end")
     assert the_run(cli)["exit_code"] == 3
     assert cli.sandbox.status()["billing"] == []
+
+
+def test_ctrl_c_ends_the_command_on_every_node_though_the_cloud_is_slow_to_end_the_box(cli: Shell) -> None:
+    hung = cli.home / "hung"
+    script = f"trap 'echo $NODE_RANK >>{hung}; exit' HUP; echo begun; sleep 600 & wait"
+    process = cli.start(*PAIR, "--", "bash", "-c", script)
+    assert process.stdout is not None
+    assert "begun" in process.stdout.readline() + process.stdout.readline()
+    cli.sandbox.fault(effect="delay", seconds=2.0, cloud="aws", action="TerminateInstances")
+    process.send_signal(signal.SIGINT)
+    ended = cli.finish(process)
+    assert (ended.code, "ending the command" in ended.err) == (130, True), ended.err
+    assert sorted(hung.read_text().split()) == ["0", "1"]
+    assert cli.sandbox.status()["billing"] == []

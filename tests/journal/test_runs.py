@@ -151,7 +151,7 @@ def test_an_id_is_used_again_once_its_run_is_over(journal: Journal) -> None:
         a_run(journal, "run-2", Claim.HELD)
     again = a_run(journal, "run-2", Claim.SILENT)
     assert journal.run(run.id).failure == Failure(
-        error_class="unexpected", message="the process that ran it has ended"
+        error_class="deserted", message="the process that ran it has ended"
     )
     with pytest.raises(StaleWriterError):
         an_attempt(journal, run)

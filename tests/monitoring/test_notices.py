@@ -142,6 +142,8 @@ def test_a_run_that_waits_is_told_once_and_its_tries_are_no_news() -> None:
         work=Work(spec={}, command="true", wait_s=3600),
         attempts=tries,
         detached=True,
+        unattended=True,
+        not_fetched=None,
         restart_at=START + 4 * MINUTE,
         exit_code=None,
         failure=None,

@@ -86,6 +86,21 @@ def test_a_run_is_told_as_one_thing_and_its_interruption_by_whoever_notices(
     assert taken == ["Sandbox: aws has taken cheap back."]
 
 
+def test_results_that_are_kept_are_told_once_with_their_price_end_and_command(
+    cli: Shell, receiver: Receiver
+) -> None:
+    told = told_to(receiver)
+    ran = cli("run", *T4[:-1], "--run-id", "ci-8", "--fetch", "nothing", "--", "true", **told)
+    assert ran.code == 125
+    assert cli("tend", **told).code == 8
+    told_of = [json.loads(got.body) for got in receiver.got]
+    [sent] = [each for each in told_of if each["occasion"] == "not-fetched"]
+    [box] = cli.boxes()
+    assert (sent["run"], sent["command"]) == ("ci-8", "gpucloud runs fetch ci-8")
+    assert box["expires_at"] in sent["text"]
+    assert "per hour" in sent["text"]
+
+
 def test_a_deletion_neither_fails_nor_waits_for_channels_that_do_not_work(cli: Shell) -> None:
     cli("launch", *T4, "--name", "demo")
     bad = {"hangs": [HANG] * 9, "fails": [500] * 9, "moved": [302]}

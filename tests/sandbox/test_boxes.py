@@ -28,12 +28,12 @@ from gpucloud.ssh.client import (
     disconnect,
     forget,
     lines,
-    relay,
     run,
 )
 from gpucloud.ssh.files import NotThereError, rsync_down, rsync_up
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
+from gpucloud.ssh.relay import relay
 from gpucloud_pricing.gpu_models import MODELS
 from gpucloud_templates import Software
 from tests.ports import free_port

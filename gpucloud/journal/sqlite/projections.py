@@ -523,6 +523,7 @@ _PROJECT: Mapping[type[events.Event], Callable[..., None]] = {
     events.RunLabelled: run_projections.labelled,
     events.RunLost: run_projections.lost,
     events.RunFetching: run_projections.fetching,
+    events.RunNotFetched: run_projections.not_fetched,
     events.RunEnded: run_projections.ended,
     events.BudgetSet: _budget_set,
     events.BudgetRemoved: _budget_removed,

@@ -26,7 +26,7 @@ def begun(connection: sqlite3.Connection, run: str, at: str, event: events.RunBe
             "lease": None if is_wish else json.dumps(plain(event.lease)),
             "at": at,
             "expires_at": plain(event.expires_at),
-            "facts": run_facts_text(RunFacts(work=event.work, detached=is_wish)),
+            "facts": run_facts_text(RunFacts(work=event.work, detached=is_wish, unattended=is_wish)),
         },
     )
 
@@ -46,7 +46,7 @@ def detached(connection: sqlite3.Connection, run: str, at: str, event: events.Ru
     """Leaves the run to whoever tends it."""
     state, facts = _row(connection, run)
     _refuse_over(run, state)
-    _set(connection, run, state, replace(facts, detached=True))
+    _set(connection, run, state, replace(facts, detached=True, unattended=True))
 
 
 def labelled(connection: sqlite3.Connection, run: str, at: str, event: events.RunLabelled) -> None:  # noqa: ARG001
@@ -65,18 +65,28 @@ def lost(connection: sqlite3.Connection, run: str, at: str, event: events.RunLos
 
 
 def fetching(connection: sqlite3.Connection, run: str, at: str, event: events.RunFetching) -> None:  # noqa: ARG001
-    """Keeps the exit code of the command, and leaves the run to whoever brings its files."""
+    """Keeps how the command ended, and leaves the run to whoever brings its files."""
     state, facts = _row(connection, run)
     _refuse_over(run, state)
     _refuse_again(run, state)
-    _set(connection, run, RunState.FETCHING, replace(facts, detached=True, exit_code=event.exit_code))
+    news = replace(facts, unattended=True, exit_code=event.exit_code, failure=event.failure)
+    _set(connection, run, RunState.FETCHING, news)
+
+
+def not_fetched(connection: sqlite3.Connection, run: str, at: str, event: events.RunNotFetched) -> None:  # noqa: ARG001
+    """Keeps why files of a command that has ended could not be copied."""
+    state, facts = _row(connection, run)
+    if state is not RunState.FETCHING:
+        raise ValueError(f"no files of run {run} are to be copied ({state})")
+    _set(connection, run, state, replace(facts, not_fetched=event.why))
 
 
 def ended(connection: sqlite3.Connection, run: str, at: str, event: events.RunEnded) -> None:
     """Ends the run; its lease is free."""
     state, facts = _row(connection, run)
     _refuse_over(run, state)
-    news = replace(facts, exit_code=event.exit_code, failure=event.failure, restart_at=None)
+    code = facts.exit_code if event.exit_code is None else event.exit_code
+    news = replace(facts, exit_code=code, failure=event.failure, restart_at=None, not_fetched=None)
     _set(connection, run, event.state, news)
     connection.execute("UPDATE runs SET ended_at = ?, lease = NULL WHERE id = ?", (at, run))
 

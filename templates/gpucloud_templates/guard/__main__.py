@@ -1,4 +1,4 @@
-"""The guard's commands: ``arm SETTINGS``, ``watch``, and ``extend DEADLINE LEFT_S`` (or ``none``)."""
+"""The guard's commands: ``arm SETTINGS``, ``watch``, ``extend DEADLINE LEFT_S``, ``keep on|off``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 
 from .machine import BOOT_ID, ROOT, Record, clocks, exists, read, say, system, write
 from .rules import spent_before
-from .watch import END, JOBS, SPENT, Guard
+from .watch import END, JOBS, KEPT, SPENT, Guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,14 @@ def extend(deadline: float | None, left_s: float | None) -> None:
     system("kill", "--signal=HUP", "gpucloud-guard.service")
 
 
+def keep(results: bool) -> None:
+    """Notes that the box has results to be fetched: being idle does not end it. Or that it has none."""
+    if results:
+        write(KEPT, "")
+    elif exists(KEPT):
+        os.remove(ROOT + KEPT)
+
+
 def set_backstop(seconds: float | None) -> None:
     """Writes the timer that powers off a while after the guard should have. It counts from its start."""
     if seconds is not None:
@@ -103,6 +111,8 @@ def main(arguments: Sequence[str]) -> None:
     elif command == "extend":
         deadline, left_s = (None if value == "none" else float(value) for value in values)
         extend(deadline, left_s)
+    elif command == "keep":
+        keep(values == ["on"])
     else:
         watch()
 

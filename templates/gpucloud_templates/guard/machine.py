@@ -177,8 +177,9 @@ def spawn(
 class Probe:
     """A program that is started now and looked at later, however long it takes. Its output fits in a pipe."""
 
-    def __init__(self, *argv: str) -> None:
+    def __init__(self, *argv: str, ends_well: Sequence[int] = (0,)) -> None:
         self._argv = argv
+        self._ends_well = ends_well
         self._child: subprocess.Popen[bytes] | None = None
         self._since = 0.0
         self._wanted = False
@@ -207,7 +208,7 @@ class Probe:
         self._child = None
         if self._wanted:
             self.start(up)
-        return text if code == 0 else None
+        return text if code in self._ends_well else None
 
 
 def _drained(pipe: IO[bytes] | None) -> str:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "etc/gpucloud/checkpoint"
 END, SPENT = "var/lib/gpucloud/end", "var/lib/gpucloud/uptime"
+KEPT = "var/lib/gpucloud/kept"
 SELF_DELETE = "usr/local/lib/gpucloud/self-delete"
 BOOTED = ("var/lib/gpucloud/ready", "var/lib/gpucloud/failed")
 STATUS, JOBS = "run/gpucloud/guard.json", "run/gpucloud/jobs"
@@ -64,6 +65,8 @@ SELF_DELETE_S = 25.0
 LAST_WORDS_S = 3.0
 FORCE_AFTER_S, FORCE_HARDER_AFTER_S = 60.0, 120.0
 BUSY_GPU_PERCENT = 5
+# What nvidia-smi ends with where no GPU was found, and where one is off the bus (its man page, RETURN VALUE).
+GPUS_GONE = (6, 15)
 BUSY_CPU_SHARE = 0.01
 FULL_SHARE = 0.02
 
@@ -94,7 +97,8 @@ class Activity:
         self.sessions = 0
         self.jobs = False
         self.busy_at = up
-        self._gpu_probe = Probe("nvidia-smi", GPU_QUERY, "--format=csv,noheader,nounits")
+        query = ("nvidia-smi", GPU_QUERY, "--format=csv,noheader,nounits")
+        self._gpu_probe = Probe(*query, ends_well=(0, *GPUS_GONE))
         self._session_probe = Probe("loginctl", "list-sessions", "--no-legend")
         self._cpu_s: float | None = None
         self._cpu_at = up
@@ -263,7 +267,8 @@ class Guard:
             if left <= hook_s and (self.ending is None or self.ending.reason != "deadline"):
                 self._begin_end("deadline", up, max(left, 0.0))
         idle_s = self.settings.get("idle_s")
-        if idle_s and self.ending is None and up - self.activity.busy_at >= idle_s:
+        idle = idle_s and up - self.activity.busy_at >= idle_s
+        if idle and self.ending is None and not exists(KEPT):  # results outrank the bill, until the deadline
             self._tell_people("Nobody uses this box: it ends now.")
             self._begin_end("idle", up, hook_s)
         if self.ending:

@@ -1,0 +1,25 @@
+"""The first step of every changing command, where runs may have left something."""
+
+from __future__ import annotations
+
+from gpucloud.inventory import settling
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.runtime.context import Context
+
+
+def settle_first(context: Context) -> None:
+    """Saves what killed runs have left on their boxes, then finishes what earlier commands left.
+
+    The latter deletes these boxes, of which nothing could be saved any more.
+    """
+    save_first(context)
+    settling.settle_first(context)
+
+
+def save_first(context: Context) -> None:
+    """Saves what killed runs have left on their boxes, before anything deletes these."""
+    boxes = context.journal.boxes(owner=context.owner)
+    if any(box.attended and box.state is BoxState.READY and context.may_take(box.lease) for box in boxes):
+        from gpucloud.runs.deserted import save_deserted  # most commands have no use for what it loads
+
+        save_deserted(context)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Ended, Launched, Looked, Proposal, Ran, Recovered, Searched, Swept
     from gpucloud.api.runs import Run, RunAttempt
     from gpucloud.api.snapshot import Snapshot
+    from gpucloud.api.stored import RunStore
     from gpucloud.api.volume import Volume
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord
@@ -87,6 +88,7 @@ _MODULES = {
     "gpucloud.api.snapshot": "Snapshot",
     "gpucloud.api.volume": "Volume",
     "gpucloud.api.runs": "Run RunAttempt",
+    "gpucloud.api.stored": "RunStore",
     "gpucloud.checkup": "Checked",
     "gpucloud.clouds.audit": "AuditRecord",
     "gpucloud.clouds.profile": "Profile",
@@ -196,6 +198,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Run",
     "RunAttempt",
     "RunState",
+    "RunStore",
     "Searched",
     "SetupFailedError",
     "SizeComparison",

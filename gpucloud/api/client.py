@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from gpucloud.api.runs import Run
     from gpucloud.api.slurm import Slurm
     from gpucloud.api.snapshot import Snapshot
+    from gpucloud.api.stored import RunStore
     from gpucloud.api.volume import Volume
     from gpucloud.boxes.kept_logs import Kept
     from gpucloud.checkup import Checked
@@ -812,6 +813,38 @@ class Client:
         with self._session.operation() as context:
             return tend(self, context, variables)
 
+    def install_tend(self) -> str:
+        """Writes and enables a timer of the user's system that tends every two minutes; returns which it is.
+
+        Raises:
+            UsageError: it would lack what is only in this process's variables: secrets of clouds, or values
+                that living runs need; or this system has no such timer.
+            TimerError: the system did not take it.
+        """
+        from gpucloud.api.tend_timer import install
+
+        session = self._session
+        sandbox = {"GPUCLOUD_SANDBOX": "1"} if session.sandboxed else {}
+        variables = {**session.profile.variables, **sandbox}
+        return install(self, session.paths, variables, session.clouds(None).names())
+
+    def uninstall_tend(self) -> bool:
+        """Takes the timer of :meth:`install_tend` back; returns whether there was one.
+
+        Raises:
+            TimerError: the system did not let it go.
+        """
+        from gpucloud.api.tend_timer import uninstall
+
+        return uninstall(self._session.paths.config)
+
+    @property
+    def tend_is_installed(self) -> bool:
+        """Whether :meth:`install_tend` has installed a timer for the journal of this configuration."""
+        from gpucloud.api.tend_timer import script_of
+
+        return script_of(self._session.paths.config).exists()
+
     def keep_tending(
         self, *, every: timedelta, environment: Mapping[str, str] | None = None
     ) -> Iterator[Tending]:
@@ -918,13 +951,15 @@ class Client:
     def fetch_run(self, run_id: str, *, files: Sequence[tuple[str, str]] = ()) -> Run:
         """Copies the files of a run that could not be copied when its command had ended, and ends its box.
 
+        With ``checkpoint_to`` out of the store, where the box is gone or does not answer; also later.
+
         Args:
             run_id: its id.
             files: (path on the box, local path); by default, those that the run was to copy.
 
         Raises:
             NotFetchedError: some could not be copied; the box stays until its deadline.
-            UsageError: no files of such a run are waiting, or another process works on it.
+            UsageError: no files of such a run are waiting or stored, or another process works on it.
             OwedError: something may still be billed; the next call that changes anything continues.
         """
         from gpucloud.api.fetching import fetch_run
@@ -932,6 +967,57 @@ class Client:
 
         with self._session.operation() as context:
             return fetch_run(self, context, run_id, here(files, str(Path.cwd())))
+
+    def fetch_results(self, run_id: str, url: str, *, files: Sequence[tuple[str, str]] = ()) -> str:
+        """Copies the results of a run that this journal does not know out of its store; returns their place.
+
+        Args:
+            run_id: its id.
+            url: the address of the store, as the run had it in ``checkpoint_to``.
+            files: (path on the box, local path); by default, what it was to bring home, into this folder.
+
+        Raises:
+            NotThereError: the store does not have such a file.
+            NotCopiedError: one could not be copied.
+            UsageError: there are no results of such a run, or no place for them.
+        """
+        from gpucloud.api.fetching import fetch_results
+        from gpucloud.runs.detached import here
+
+        with self._session.operation() as context:
+            return fetch_results(context, run_id, url, here(files, str(Path.cwd())))
+
+    def store_of_run(self, run_id: str) -> RunStore | None:
+        """What the store of a run holds and costs; ``None`` if it has none.
+
+        Raises:
+            UsageError: there is no such run, or its bucket cannot be used any more.
+            CloudError: the store did not answer.
+        """
+        from gpucloud.api.stored import store_of_run
+
+        with self._session.operation() as context:
+            return store_of_run(self, context, run_id)
+
+    def delete_store_of_run(
+        self, run_id: str, *, confirm: Callable[[RunStore], bool] | None = None
+    ) -> RunStore:
+        """Deletes the checkpoints, logs and results of a run that is over from its store.
+
+        What gpucloud has not written there stays.
+
+        Args:
+            run_id: its id.
+            confirm: is called before anything is deleted; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: there is no such run, it is not over, has no store, or ``confirm`` returned ``False``.
+            CloudError: the store refused, or did not answer; what is left goes the next time.
+        """
+        from gpucloud.api.stored import delete_store_of_run
+
+        with self._session.operation() as context:
+            return delete_store_of_run(self, context, run_id, confirm)
 
     # --- nodes of an engine
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpucloud.api.runs import Run, find_run
@@ -26,6 +25,7 @@ from gpucloud.runs.results import (
     of_nodes,
     release_box,
 )
+from gpucloud.runs.stored_results import Stored, newest_stored, stored_at
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.files import make_target
@@ -36,15 +36,20 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
 
 
-def fetch_run(client: Client, context: Context, run_id: str, files: Sequence[tuple[str, str]]) -> Run:
+def fetch_run(client: Client, context: Context, run_id: str, files: Files) -> Run:
     """See :meth:`gpucloud.Client.fetch_run`."""
     run = find_run(client, run_id)
-    if run.state is not RunState.FETCHING:
-        state = "is over" if run.state in RUNS_OVER else "has not ended"
-        hint = f"see its state: gpucloud runs show {run_id}"
-        raise UsageError(f"no files of run {run_id!r} are waiting: its command {state}", hint=hint)
     _fetch(client, context, run, files or run.work.fetch, copy_s=COPY_S)
     return Run.read(context.journal.run(run.id), client, context.clock())
+
+
+def fetch_results(context: Context, run_id: str, url: str, files: Files) -> str:
+    """See :meth:`gpucloud.Client.fetch_results`."""
+    stored = stored_at(context, url, run_id)
+    for source, here in files or [(path.rstrip("/"), ".") for path in stored.paths]:
+        make_target(here)
+        stored.bring(source, here)
+    return stored.url
 
 
 def bring_home(client: Client, context: Context, run_id: str) -> dict[str, GpucloudError]:
@@ -89,6 +94,76 @@ def _kept(client: Client, context: Context, run: JournalRun, error: GpucloudErro
 def _fetch(client: Client, context: Context, run: JournalRun, files: Files, *, copy_s: float) -> None:
     """Copies files of a run whose command has ended, and ends its box; without them, it stays.
 
+    Out of the store, where the box is gone or does not answer, or cannot be reached from this machine.
+
+    Raises:
+        NotFetchedError: some are not here.
+        UsageError: there is no place for them, or another process works on the run; or none are waiting.
+        OwedError: the box may still be billed.
+    """
+    waits = run.state is RunState.FETCHING and run.box is not None
+    lives = waits and context.journal.box(run.box or "").state not in OVER
+    try:
+        if not lives:
+            raise _nothing_waits(context, run)
+        _fetch_from_box(client, context, run, files, copy_s=copy_s)
+    except (NotFetchedError, UsageError):
+        stored = newest_stored(context, run)
+        if stored is None or (lives and not stored.is_all_there()):
+            raise
+        _fetch_from_store(context, run, stored, files, within_s=copy_s)
+
+
+def _nothing_waits(context: Context, run: JournalRun) -> GpucloudError:
+    """Why nothing can be fetched from the box of a run."""
+    if run.state is RunState.FETCHING and run.box is not None and run.exited is not None:
+        box = context.journal.box(run.box)
+        gone = f"box {box.name!r} of run {run.run_id!r} is gone, with its files"
+        return NotFetchedError(gone, box=box, command_code=run.exited.code)
+    state = "is over" if run.state in RUNS_OVER else "has not ended"
+    hint = f"see its state: gpucloud runs show {run.run_id}"
+    return UsageError(f"no files of run {run.run_id!r} are waiting: its command {state}", hint=hint)
+
+
+def _fetch_from_store(
+    context: Context, run: JournalRun, stored: Stored, files: Files, *, within_s: float
+) -> None:
+    """Copies files of a run from the store; one that waits for them is over then, and its box ends.
+
+    Raises:
+        NotFetchedError: the store does not have all of them, or some could not be copied.
+        UsageError: there is no place for them, or another process works on the run.
+        OwedError: its box may still be billed.
+    """
+    assert run.box is not None  # noqa: S101  (its command has run there)
+    box = context.journal.box(run.box)
+    for _, here in files:
+        make_target(here)
+    taken = _taken(context, run) if run.state is RunState.FETCHING else None
+    try:
+        lost = stored.fetch(files, box, within_s=within_s)
+        if lost:
+            raise NotFetchedError("; ".join(lost), box=box, command_code=stored.record.exit_code)
+        if taken is not None and run.exited is not None:
+            context.journal.write(taken, ended(run.exited))
+            end_boxes(context, [context.journal.box(run.box)])
+    finally:
+        if taken is not None:
+            context.journal.release(taken)
+
+
+def _taken(context: Context, run: JournalRun) -> JournalRun:
+    taken = context.take_run(run)
+    if taken is None:
+        raise UsageError(f"another process works on run {run.run_id!r}", hint="try again when it has ended")
+    return taken
+
+
+def _fetch_from_box(
+    client: Client, context: Context, run: JournalRun, files: Files, *, copy_s: float
+) -> None:
+    """Copies files of a run from its box, which ends then; without them, it stays.
+
     Raises:
         NotFetchedError: some are not here.
         UsageError: there is no place for them, or another process works on the run.
@@ -100,13 +175,8 @@ def _fetch(client: Client, context: Context, run: JournalRun, files: Files, *, c
     box = context.journal.box(run.box)
     for _, here in of_nodes(files, len(box.nodes) if run.work.fetch_from_all else None):
         make_target(here)
-    taken = context.take_run(run)
-    if taken is None:
-        raise UsageError(f"another process works on run {run.run_id!r}", hint="try again when it has ended")
+    taken = _taken(context, run)
     try:
-        if box.state in OVER:
-            gone = f"box {box.name!r} of run {run.run_id!r} is gone, with its files"
-            raise NotFetchedError(gone, box=box, command_code=run.exited.code)
         with holding(context, box) as held:
             nodes = working_nodes(context, held, run.work)
             results = Results(context=context, run=taken, box=held, nodes=nodes, code=run.exited.code)

@@ -37,7 +37,7 @@ from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.code import bring_here, deliver, forget_code, freeze_code
 from gpucloud.runs.command import refuse_absent
 from gpucloud.runs.deserted import save_deserted
-from gpucloud.runs.detached import begin_job
+from gpucloud.runs.detached import begin_job, what_ends
 from gpucloud.runs.record import loss_of, write_end, write_loss
 from gpucloud.runs.results import NotFetchedError, of_nodes
 from gpucloud.runs.rules import Stop, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
@@ -284,6 +284,7 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
     try:
         box = Attempts(client, context, wanted).buy(record, kept)
         begin_job(context, context.journal.held_run(record), box, kept)
+        context.notice("run", what_ends(context, context.journal.box(box.id), kept))
     except BaseException as error:
         if not _waits(context, record, error):
             write_end(context, record, error)

@@ -12,6 +12,7 @@ from gpucloud.api.documents import (
     BoxDocument,
     RunFailureDocument,
     RunRecordDocument,
+    RunStoreDocument,
     SnapshotDocument,
     VolumeDocument,
 )
@@ -267,9 +268,14 @@ class RunsListDocument(TypedDict):
 
 
 class RunsShowDocument(TypedDict):
-    """``runs show``: one run."""
+    """``runs show``: one run.
+
+    Attributes:
+        store: what its store holds; ``null`` without one, or if it did not answer.
+    """
 
     run: RunRecordDocument
+    store: RunStoreDocument | None
 
 
 class RunsCancelDocument(TypedDict):
@@ -278,10 +284,25 @@ class RunsCancelDocument(TypedDict):
     run: RunRecordDocument
 
 
-class RunsFetchDocument(TypedDict):
-    """``runs fetch``: a run whose files are here now."""
+class RunsDeleteDocument(TypedDict):
+    """``runs delete``: what its store held, and holds no more.
 
-    run: RunRecordDocument
+    Attributes:
+        deleted: without ``others``, which stay.
+    """
+
+    run_id: str
+    deleted: RunStoreDocument
+
+
+class RunsFetchDocument(TypedDict):
+    """``runs fetch``: a run whose files are here now.
+
+    Attributes:
+        run: the run; ``null`` with ``--from``: this journal does not know it.
+    """
+
+    run: RunRecordDocument | None
 
 
 class BudgetListDocument(TypedDict):
@@ -1235,6 +1256,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "recover": RecoverDocument,
     "run": RunDocument | RunDetachedDocument,
     "runs-cancel": RunsCancelDocument,
+    "runs-delete": RunsDeleteDocument,
     "runs-fetch": RunsFetchDocument,
     "runs-list": RunsListDocument,
     "runs-show": RunsShowDocument,

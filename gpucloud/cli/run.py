@@ -245,7 +245,12 @@ def _detached(
         )
         return 0
     app.output.say(f"The command is running: gpucloud runs logs {name} -f. {paying_text(living)}")
-    app.output.say("Nothing ends the box before its deadline, or restarts the run, but: gpucloud tend")
+    if app.client.tend_is_installed:
+        app.output.say("A timer runs gpucloud tend every 2 minutes.")
+    else:
+        app.output.say(
+            "Nothing runs gpucloud tend by itself here. Have a timer do it: gpucloud tend --install"
+        )
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,18 +20,21 @@ from gpucloud.cli.output import clean, counted, duration_text
 from gpucloud.cli.palette import Cell, Role
 from gpucloud.cli.ssh import Node
 from gpucloud.cli.sync import fetched
-from gpucloud.errors import UsageError
+from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.runs import Code, Loss, RunState
 from gpucloud.resources import rfc3339
+from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.sources.archive import size_text
 from gpucloud.ssh.job import RUN
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.runs import Run, RunAttempt
+    from gpucloud.api.stored import RunStore
     from gpucloud.cli.documents import (
         LogLineDocument,
         RunsCancelDocument,
+        RunsDeleteDocument,
         RunsFetchDocument,
         RunsListDocument,
         RunsShowDocument,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 
 RECENT = timedelta(days=30)
 """For how long a run that is over is listed by default."""
+GIB = 1 << 30
 RunName = Annotated[str, typer.Argument(help="ID of the run.", metavar="RUN")]
 
 
@@ -82,8 +87,12 @@ def list_runs(
 def show(app: App, run: RunName) -> None:
     """Show one run with its attempts: where each was, what it cost, how it was lost."""
     found = app.client.get_run(run)
+    store, unknown = _store(app, run)
     if app.output.json:
-        answer: RunsShowDocument = {"run": found.document()}
+        answer: RunsShowDocument = {
+            "run": found.document(),
+            "store": None if store is None else store.document(),
+        }
         app.output.document("runs-show", answer)
         return
     texts = {
@@ -101,10 +110,64 @@ def show(app: App, run: RunName) -> None:
         "newest_whole_checkpoint": _saved(found, datetime.now(UTC)),
         "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
         "not_fetched": found.kept.why if found.kept else None,
+        "store": _store_text(store) if store else unknown,
     }
     app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
     _show_attempts(app, found.attempts)
     say_kept(app, [found])
+
+
+def _store(app: App, run: str) -> tuple[RunStore | None, str | None]:
+    """What the store of a run holds; or why that is not known."""
+    try:
+        return app.client.store_of_run(run), None
+    except (CloudError, UsageError, TimedOutError) as error:
+        app.output.say(f"What the store of {run} holds is not known: {error}")
+        return None, "not known"
+
+
+def _store_text(store: RunStore) -> str:
+    cost = store.per_month
+    price = f"about {format_money(cost.amount, cost.currency)} per month" if cost else "at an unknown price"
+    gib = Decimal(store.size_bytes) / GIB
+    sets = f"{counted(store.sets, 'set')} of {counted(store.attempts, 'attempt')}"
+    return f"{sets}, {gib:,.1f} GiB in {store.url}, {price}"
+
+
+def delete(
+    app: App,
+    run: RunName,
+    checkpoints: Annotated[
+        bool,
+        typer.Option("--checkpoints", help="Delete its checkpoints, logs and results in --checkpoint-to."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete what the store of a run that is over holds: its checkpoints, logs and results.
+
+    What gpucloud has not written there stays, and the run stays in the journal.
+    """
+    if not checkpoints:
+        hint = f"delete what its store holds: gpucloud runs delete {run} --checkpoints"
+        raise UsageError("say what is to be deleted: --checkpoints", hint=hint)
+    with app.working() as (client, timeline):
+        done = client.delete_store_of_run(
+            run, confirm=None if yes else lambda store: _agreed(app, timeline, store)
+        )
+    if app.output.json:
+        answer: RunsDeleteDocument = {"run_id": run, "deleted": done.document()}
+        app.output.document("runs-delete", answer)
+    others = f"; {counted(done.others, 'object')} that gpucloud has not written stay" if done.others else ""
+    app.output.say(f"Deleted {counted(done.objects, 'object')}: {_store_text(done)}{others}.")
+
+
+def _agreed(app: App, timeline: Timeline, store: RunStore) -> bool:
+    if not app.output.interactive:
+        raise UsageError("deleting needs confirmation, and there is no terminal to ask on", hint="add --yes")
+    timeline.pause()
+    agreed = app.output.ask(f"Delete {counted(store.objects, 'object')}: {_store_text(store)}?")
+    timeline.resume()
+    return agreed
 
 
 def cancel(
@@ -195,19 +258,39 @@ def fetch(
             help="What to copy instead of the run's --fetch: PATH or PATH:LOCAL.", metavar="[PATH]..."
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="The --checkpoint-to of a run that this machine does not know: copy out of it alone.",
+            metavar="URL",
+        ),
+    ] = None,
 ) -> None:
     """Copy the files of a run that could not be copied when its command had ended; then delete its box.
 
-    Exit code 8 if some are not here: the box is kept until its deadline.
+    A box of a run with --checkpoint-to has stored them when its command has ended: they are copied from there
+    where the box is gone or does not answer, also from another machine, and also later. Exit code 8 if some
+    are not here: the box is kept until its deadline.
     """
+    files = [fetched(each) for each in paths or ()]
+    if store is not None:
+        with app.working() as (client, _):
+            place = client.fetch_results(run, store, files=files)
+        _tell_fetched(app, None, f"The files of {run} are here, out of {place}.")
+        return
     with app.working() as (client, _):
-        done = client.fetch_run(run, files=[fetched(each) for each in paths or ()])
+        done = client.fetch_run(run, files=files)
         living = living_after(client)
     with answering(f"the files of run {done.run_id} are here", ()):
-        if app.output.json:
-            answer: RunsFetchDocument = {"run": done.document()}
-            app.output.document("runs-fetch", answer)
-    app.output.say(f"The files of {done.run_id} are here. {paying_text(living)}")
+        _tell_fetched(app, done, f"The files of {done.run_id} are here. {paying_text(living)}")
+
+
+def _tell_fetched(app: App, run: Run | None, text: str) -> None:
+    if app.output.json:
+        answer: RunsFetchDocument = {"run": None if run is None else run.document()}
+        app.output.document("runs-fetch", answer)
+    app.output.say(text)
 
 
 def say_kept(app: App, runs: Iterable[Run]) -> None:
@@ -217,7 +300,14 @@ def say_kept(app: App, runs: Iterable[Run]) -> None:
             app.output.say(f"Results of run {run.run_id} are not fetched: {kept.text}: {kept.command}")
 
 
-COMMANDS = {"list": list_runs, "show": show, "cancel": cancel, "logs": show_logs, "fetch": fetch}
+COMMANDS = {
+    "list": list_runs,
+    "show": show,
+    "cancel": cancel,
+    "logs": show_logs,
+    "fetch": fetch,
+    "delete": delete,
+}
 
 
 def _confirmed(app: App, timeline: Timeline, run: Run) -> bool:

@@ -26,6 +26,13 @@ def tend(
         str | None,
         typer.Option("--every", help="Look again and again, with this pause: 60s, 5m.", metavar="TIME"),
     ] = None,
+    install: Annotated[
+        bool,
+        typer.Option(
+            "--install", help="Have a timer of your system (systemd, launchd, cron) do it every 2 minutes."
+        ),
+    ] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Take the timer of --install back.")] = False,
 ) -> int:
     """Settle what is owed, restart detached runs that lost their box, end what has ended or is overdue.
 
@@ -33,8 +40,20 @@ def tend(
     is restarted within its --restarts, deadline, --max-price and budget. A box of a launch with --on-sick
     replace whose guard reports faulty hardware is replaced elsewhere, with its files, within the same limits:
     three times at most. Exit code: 8 if something may still be billed, else that of the first thing that
-    could not be done; the next look goes on with it. With --every, until a signal.
+    could not be done; the next look goes on with it. With --every, until a signal. --install is refused while
+    credentials, or values that living runs need (--env), are only in this shell.
     """
+    if sum((install, uninstall, every is not None)) > 1:
+        raise UsageError("--install, --uninstall and --every contradict each other", hint="choose one")
+    if install:
+        app.output.say(f"Installed: {app.client.install_tend()}. Take it back: gpucloud tend --uninstall")
+        return 0
+    if uninstall:
+        was_there = app.client.uninstall_tend()
+        app.output.say(
+            "The timer is gone." if was_there else "There was no timer of gpucloud tend --install."
+        )
+        return 0
     pause = None if every is None else time("--every", every)
     if pause is not None and pause < LEAST:
         raise UsageError(f"--every: {every!r} is too often; allowed: {LEAST.seconds}s or more")

@@ -31,6 +31,7 @@ from gpucloud.clouds.provider import (
     DatabaseLogins,
     DeletionGraph,
     Echo,
+    EndsByPowerOff,
     EndsFromOutside,
     ForgetsEnded,
     GivesAddresses,
@@ -470,6 +471,13 @@ class Cloud:
     def lists_machines(self) -> bool:
         """Whether a search shows all of a machine that reading it by its id would."""
         return isinstance(self.provider, ListsMachines) and self.provider.lists_machines
+
+    def ends_itself(self, *, has_identity: bool) -> bool:
+        """Whether a machine can end its own bill: by powering off, or with an identity that deletes it."""
+        source = self.provider
+        return (isinstance(source, EndsByPowerOff) and source.power_off_ends) or (
+            has_identity and isinstance(source, IdentitySource)
+        )
 
     @property
     def self_delete(self) -> SelfDelete | None:

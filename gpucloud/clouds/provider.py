@@ -374,6 +374,16 @@ class IdentitySource(Protocol):
 
 
 @runtime_checkable
+class EndsByPowerOff(Protocol):
+    """Clouds where a machine can end its own bill: it powers itself off."""
+
+    @property
+    def power_off_ends(self) -> bool:
+        """Whether nothing of the machine is billed then."""
+        ...
+
+
+@runtime_checkable
 class ImageSource(Protocol):
     """Clouds where the image of a recipe is known without a call."""
 

@@ -39,6 +39,7 @@ NOT_HERE: Mapping[str, str] = {
     "checkpoint_to": _OF_A_RUN,
     "checkpoint_every": _OF_A_RUN,
     "checkpoint_marker": _OF_A_RUN,
+    "checkpoint_keep": _OF_A_RUN,
     "checkpoint_role": _OF_A_RUN,
     "checkpoint_encryption": _OF_A_RUN,
 }

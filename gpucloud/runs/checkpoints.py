@@ -26,11 +26,15 @@ from gpucloud.journal.runs import Exited
 from gpucloud.planning.data_sets import MOST_COUNTED
 from gpucloud.planning.object_store import store_of
 from gpucloud.runs.job import Job, follow_job
+from gpucloud.runs.retention import KEPT
 from gpucloud.runs.saved import STEP, Noted
+from gpucloud.runs.stored_sets import prune
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh import checkpoints as on_box
 from gpucloud.ssh.client import Target
+from gpucloud.ssh.job import FOLDER as JOBS
+from gpucloud.ssh.job import RUN
 from gpucloud.ssh.logs import LOGS, MOST_LOG_BYTES
 from gpucloud.ssh.rclone import INSTALL_S
 
@@ -43,6 +47,8 @@ RENEWED_AFTER_S = 1800.0
 RENEWED_AGAIN_S = 10.0
 """After an upload that failed, which the lease may be the reason of."""
 LOOK_S = 60.0
+PRUNE_S = 600.0
+"""How long deleting superseded sets may take; what is left goes the next time."""
 MARKER = "latest.json"
 """The object that is written last in the folder of an attempt."""
 LONGEST_NAME = 23
@@ -61,6 +67,7 @@ class Settings:
         place: the bucket.
         path: the run's folder in it.
         run_id: the run.
+        keep: how many whole sets of an attempt are kept; ``None`` for all.
         role: the role whose rights are lent; ``None`` for the caller's own.
         kms_key: the key that encrypts them; ``None`` for the bucket's default.
     """
@@ -73,6 +80,7 @@ class Settings:
     place: StorePlace
     path: str
     run_id: str
+    keep: int | None
     role: str | None
     kms_key: str | None
 
@@ -127,6 +135,7 @@ def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
         place=place,
         path="/".join(filter(None, (folder, run_folder))),
         run_id=run_id,
+        keep=None if spec.checkpoint_keep == "all" else spec.checkpoint_keep or KEPT,
         role=spec.checkpoint_role,
         kms_key=spec.checkpoint_encryption and spec.checkpoint_encryption.removeprefix("kms:"),
     )
@@ -172,10 +181,11 @@ def follow_with_checkpoints(
     settings: Settings | None,
     *,
     attempt: int,
+    results: Sequence[str],
 ) -> Exited:
     """Follows a job as :func:`follow_job` does, with its checkpoints restored before and uploaded meanwhile.
 
-    They are those of the first node.
+    They are those of the first node, which also stores the results, paths on it, when the command has ended.
 
     Raises:
         CheckpointFailedError: they could not be restored; or the last one could not be uploaded, and the
@@ -184,7 +194,7 @@ def follow_with_checkpoints(
     """
     if settings is None:
         return follow_job(context, box, nodes, job)
-    kept = begin(context, box, nodes[0], settings, attempt=attempt)
+    kept = begin(context, box, nodes[0], settings, attempt=attempt, results=results)
     context.journal.write(box, Seen(facts=Facts(checkpoints=kept.number)))
     context.tasks.start(partial(kept.held.keep, min(LOOK_S, settings.every_s)))
     try:
@@ -202,7 +212,16 @@ def follow_with_checkpoints(
         kept.close()
 
 
-def begin(context: Context, box: Box, target: Target, settings: Settings, *, attempt: int) -> Checkpoints:
+def begin(
+    context: Context,
+    box: Box,
+    target: Target,
+    settings: Settings,
+    *,
+    attempt: int,
+    results: Sequence[str],
+    ends_itself: bool = False,
+) -> Checkpoints:
     """Restores the newest checkpoint of the run on a box, which uploads from then on while it has a lease.
 
     Args:
@@ -211,6 +230,8 @@ def begin(context: Context, box: Box, target: Target, settings: Settings, *, att
         target: its node.
         settings: those of the run.
         attempt: the attempt; a higher number is used if the bucket has it already.
+        results: the paths on the box that it stores when the command has ended.
+        ends_itself: whether it ends itself then.
 
     Raises:
         CheckpointFailedError: what is there could not be restored; the command must not begin anew.
@@ -218,22 +239,31 @@ def begin(context: Context, box: Box, target: Target, settings: Settings, *, att
         CloudError: the cloud refused to lend the rights.
     """
     cloud = context.clouds[settings.cloud]
-    taken = _attempts_in(context, settings)
+    taken = attempts_in(context, settings)
     number = max(attempt, *(each + 1 for each in taken)) if taken else attempt
-    held = Held(context, target, cloud, _grant(settings, number), Noted(context, box))
+    held = Held(context, target, cloud, _grant(settings, number), Noted(context, box), keeps=settings.keep)
     context.tell(STEP, "installing rclone")
     context.tasks.run(partial(on_box.install, target), INSTALL_S)
     lease = context.tasks.run(held.renew)
     context.tell(STEP, f"restoring from {settings.url}")
     run_folder = f"{lease.folder}/{settings.path}"
+    at_end = on_box.AtEnd(job=f"{JOBS}/{RUN}", results=results, ends_itself=ends_itself)
     call = partial(
-        on_box.begin, target, settings.folder, run_folder, number, logs=LOGS, marker=settings.marker
+        on_box.begin,
+        target,
+        settings.folder,
+        run_folder,
+        number,
+        logs=LOGS,
+        at_end=at_end,
+        marker=settings.marker,
     )
     begun = context.tasks.run(call, on_box.TRANSFER_S)
     for words in begun.damaged:
         context.warn(STEP, f"warning: a checkpoint could not be used: {words}")
     context.tell(STEP, _restored(begun.restored))
     context.tasks.run(partial(on_box.watch, target, settings.every_s))
+    context.tasks.run(partial(on_box.wait, target))
     return Checkpoints(held, begun.folder, settings.url, number)
 
 
@@ -243,7 +273,12 @@ def resume(context: Context, box: Box, target: Target, settings: Settings, numbe
     The box is asked for neither: it could name an older attempt, and would be lent the right to replace it.
     """
     return Held(
-        context, target, context.clouds[settings.cloud], _grant(settings, number), Noted(context, box)
+        context,
+        target,
+        context.clouds[settings.cloud],
+        _grant(settings, number),
+        Noted(context, box),
+        keeps=settings.keep,
     )
 
 
@@ -259,7 +294,7 @@ def newest(context: Context, settings: Settings) -> Newest | None:
     """The newest whole checkpoint of a run; ``None`` without one, or if the store does not answer."""
     cloud = context.clouds[settings.cloud]
     try:
-        for number in sorted(_attempts_in(context, settings), reverse=True):
+        for number in sorted(attempts_in(context, settings), reverse=True):
             path = f"{settings.attempts}/{number}"
             names = context.tasks.run(partial(cloud.names, settings.place, path))
             if MARKER in names:
@@ -288,7 +323,7 @@ def _size(context: Context, settings: Settings, path: str, names: Sequence[str])
     return max(known) if known and len(known) == len(sizes) else None
 
 
-def _attempts_in(context: Context, settings: Settings) -> list[int]:
+def attempts_in(context: Context, settings: Settings) -> list[int]:
     """The numbers of the attempts that the bucket has."""
     cloud = context.clouds[settings.cloud]
     known = context.tasks.run(partial(cloud.names, settings.place, settings.attempts))
@@ -304,9 +339,11 @@ class Held:
     cloud: Cloud
     grant: StorageGrant
     noted: Noted
+    keeps: int | None = None
     closed: threading.Event = field(default_factory=threading.Event)
     _renewed_at: float = 0.0
     _failure: tuple[int, str] | None = None
+    _not_pruned: str | None = None
 
     def renew(self) -> StorageLease:
         """Puts a new lease on the box."""
@@ -334,6 +371,23 @@ class Held:
             self.context.warn(STEP, f"warning: a checkpoint was not uploaded: {failure[1]}")
         if age_s >= RENEWED_AFTER_S or (failed and age_s >= RENEWED_AGAIN_S):
             self.renew()
+        self.prune()
+
+    def prune(self) -> None:
+        """Deletes what only superseded sets have, with the caller's own rights; a failure is told once."""
+        folder = self.grant.writes
+        if self.keeps is None or folder is None:
+            return
+        try:
+            done = prune(self.cloud, self.grant.place, folder, self.keeps)
+        except CloudError as error:
+            if error.code != self._not_pruned:
+                self._not_pruned = error.code
+                self.context.warn(STEP, f"warning: superseded sets were not deleted: {error.message}")
+            return
+        if done.objects:
+            size = f"{done.objects} objects, {done.size_bytes:,} bytes"
+            self.context.tell(STEP, f"deleted what only superseded sets have: {size}")
 
     def look_once(self) -> None:
         """Renews the lease if half of it is over, or an upload has failed, by what the box says.
@@ -349,6 +403,7 @@ class Held:
             self.context.warn(STEP, f"warning: a checkpoint was not uploaded: {failure[1]}")
         if age_s >= (RENEWED_AFTER_S if failure is None else RENEWED_AGAIN_S):
             self.renew()
+        self.context.tasks.run(self.prune, PRUNE_S)
 
     def _observe(self, *, at_once: bool = False) -> tuple[int, str] | None:
         """Notes what the box says of its checkpoints; its last failure.
@@ -379,6 +434,7 @@ class Held:
         with suppress(GpucloudError):  # it is there, and only not told
             tasks.run(partial(self._observe, at_once=True))
         tasks.run(partial(on_box.stop, self.target))
+        tasks.run(self.prune, PRUNE_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
+from gpucloud.resources import rfc3339
 from gpucloud.runs import checkpoints
 from gpucloud.runs.job import start_on_all
 from gpucloud.runs.rules import job_environment
@@ -54,6 +55,36 @@ def _node(context: Context, box: Box, number: int) -> Target:
     return target_of(box, number, context.state, context.proxy_command)
 
 
+def ends_itself(context: Context, box: Box) -> bool:
+    """Whether the box of a detached run with a store can end its own bill, once all that it leaves is stored.
+
+    The record of that is of the first node: of several, nobody knows there how the others ended.
+    """
+    assert box.place is not None  # noqa: S101  (it was bought)
+    identity = box.wanted.spec.get("box_identity")
+    return len(box.nodes) == 1 and context.clouds[box.place.cloud].ends_itself(has_identity=bool(identity))
+
+
+def what_ends(context: Context, box: Box, kept: checkpoints.Settings | None) -> str:
+    """For people: what ends the box of a detached run, and until when it is billed."""
+    until = f"until {rfc3339(box.expires_at)}" if box.expires_at else "without end"
+    if kept is None:
+        return (
+            f"{box.name} is billed {until}, also when the command has ended:"
+            " only gpucloud tend fetches its files, ends it before, and restarts the run."
+        )
+    stores = f"When the command has ended, {box.name} stores its logs and results in {kept.url}"
+    if ends_itself(context, box):
+        return (
+            f"{stores} and ends itself, if its rights there last: for an hour, longer with gpucloud tend."
+            f" Otherwise it is billed {until}. Only gpucloud tend restarts the run."
+        )
+    return (
+        f"{stores}. It cannot end its own bill, and is billed {until} unless gpucloud tend ends it before."
+        " Only gpucloud tend restarts the run."
+    )
+
+
 def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings | None) -> None:
     """Starts the command of a run on its box, and leaves both to whoever tends the run.
 
@@ -73,7 +104,15 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
         node, facts = first_node(context, box), BEGUN
         told = job_environment(run.run_id, run.work, run.attempts)
         if kept is not None:
-            restored = checkpoints.begin(context, box, node, kept, attempt=len(run.attempts))
+            restored = checkpoints.begin(
+                context,
+                box,
+                node,
+                kept,
+                attempt=len(run.attempts),
+                results=[source for source, _ in run.work.fetch],
+                ends_itself=ends_itself(context, box),
+            )
             told, facts = {**told, **restored.environment}, replace(BEGUN, checkpoints=restored.number)
         context.tell("job", "starting the command")
         script = LOAD.encode() + b"\n" + script_of(run.work.command, told)

@@ -159,6 +159,7 @@ class Attendant:
                     self._job(),
                     self.orders.checkpoints,
                     attempt=len(self._now().attempts),
+                    results=[source for source, _ in self.record.work.fetch],
                 )
                 self._restart_if_asked(how, nodes)
                 self._look_at_gpus(box, nodes, how)

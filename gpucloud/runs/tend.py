@@ -38,7 +38,7 @@ from gpucloud.runs.code import CodeNotHereError
 from gpucloud.runs.deserted import save_last
 from gpucloud.runs.detached import begin_job, first_node, working_nodes
 from gpucloud.runs.record import ended, failed, loss_of, write_loss
-from gpucloud.runs.results import ONCE_S, NotFetchedError, Results, begin_fetching
+from gpucloud.runs.results import ONCE_S, TRY_FOR_S, NotFetchedError, Results, begin_fetching
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     DEADLINE_PASSED,
@@ -54,10 +54,11 @@ from gpucloud.runs.rules import (
     may_restart,
     timed_out,
 )
+from gpucloud.runs.stored_results import Stored, stored_of, with_lost
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.checkpoints import CheckpointFailedError
-from gpucloud.ssh.client import Target
+from gpucloud.ssh.client import ConnectionFailedError, Target
 from gpucloud.ssh.guard import faulty_hardware
 from gpucloud.ssh.job import RUN, JobState, jobs
 
@@ -90,7 +91,15 @@ class Tended:
     message: str
 
 
-Finding = Exited | Fate | None
+@dataclass(frozen=True, slots=True)
+class InStore:
+    """The command of a run has ended, as the store says: its box is gone, or does not answer."""
+
+    how: Exited
+    stored: Stored
+
+
+Finding = Exited | InStore | Fate | None
 """What happened to the attempt under way; ``None``: nothing."""
 
 
@@ -147,8 +156,28 @@ class Tender:
                 return None
             box = refresh(self.context, box)
         if box.state is BoxState.READY and not box.attended:
+            return self._on_box(run, box)
+        stored = stored_of(self.context, run, box)
+        return fate_of(box) if stored is None else self._by_record(run, stored)
+
+    def _on_box(self, run: Run, box: Box) -> Finding:
+        """What its box says of the command; where that does not answer, what the store has whole."""
+        try:
             return self._exit_code(run, box)
-        return fate_of(box)
+        except ConnectionFailedError:
+            stored = stored_of(self.context, run, box)
+            if stored is None or not stored.is_all_there():
+                raise
+            return self._by_record(run, stored)
+
+    def _by_record(self, run: Run, stored: Stored) -> Finding:
+        """The end of a command as its box has recorded it."""
+        record = stored.record
+        if record.timed_out and run.work.timeout_s is not None:
+            return InStore(timed_out(run.work.timeout_s), stored)
+        if record.exit_code == ASKS_FOR_RESTART and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
+            return Fate(loss=Loss.REQUEST, message="the command asked for a restart")
+        return InStore(Exited(record.exit_code), stored)
 
     def _still_waits(self, run: Run) -> Finding:
         """The end of a run that has waited long enough for a box, or whose deadline has passed."""
@@ -171,6 +200,9 @@ class Tender:
             return None
         if box.state is BoxState.READY:
             return run.exited
+        stored = stored_of(self.context, run, box)
+        if stored is not None:
+            return InStore(run.exited, stored)
         text = f"the command ended with exit code {run.exit_code}; box {box.name!r} ended with files of it"
         failure = Failure(error_class=NotFetchedError.error_class, message=text)
         return Fate(ended=RunEnded(state=RunState.FAILED, exit_code=run.exit_code, failure=failure))
@@ -240,7 +272,7 @@ class Tender:
         Raises:
             CheckpointFailedError: the command has ended, and its last checkpoint could not be uploaded.
         """
-        if isinstance(finding, Exited) or (finding is not None and finding.loss is Loss.REQUEST):
+        if isinstance(finding, Exited) or (isinstance(finding, Fate) and finding.loss is Loss.REQUEST):
             self._upload_last(run)
         if isinstance(finding, Fate) and finding.loss is Loss.REQUEST and run.box is not None:
             box = self.context.journal.box(run.box)
@@ -251,10 +283,10 @@ class Tender:
         match finding:
             case None:
                 return _left(run, f"it is {run.state}")
-            case Exited(code=code, failure=failure):
-                self._bring_back(run, finding)
-                self.context.journal.write(run, ended(finding))
-                return _ended(run, failure.message if failure else f"its command ended with exit code {code}")
+            case Exited():
+                how = self._bring_back(run, finding)
+            case InStore(how=how, stored=stored):
+                how = self._from_store(run, how, stored)
             case Fate(loss=None, ended=over):
                 assert over is not None  # noqa: S101  (it has one of both)
                 self.context.journal.write(run, over)
@@ -263,6 +295,10 @@ class Tender:
                 return self._write_loss(run, loss, message)
             case _:
                 raise AssertionError(finding)
+        self.context.journal.write(run, ended(how))
+        return _ended(
+            run, how.failure.message if how.failure else f"its command ended with exit code {how.code}"
+        )
 
     def _write_loss(self, run: Run, loss: Loss, message: str) -> Tended:
         kept = self._kept(run)
@@ -290,22 +326,57 @@ class Tender:
         return checkpoints.resume(self.context, box, node, kept, box.checkpoints), kept.url
 
     def _upload_last(self, run: Run) -> None:
-        """Uploads the last checkpoint of a command that has ended.
+        """Uploads the last checkpoint of a command that has ended, unless its box has recorded that.
 
         Raises:
             CheckpointFailedError: it was not uploaded; the next look tries again.
         """
         assert run.box is not None  # noqa: S101  (its command has run there)
         box = self.context.journal.box(run.box)
-        if box.checkpoints is not None:
+        if box.checkpoints is not None and stored_of(self.context, run, box) is None:
             held, url = self._lease_of(run, box)
             held.finish(url)
 
-    def _bring_back(self, run: Run, how: Exited) -> None:
-        """Copies the files of a run, and the end of its log.
+    def _bring_back(self, run: Run, how: Exited) -> Exited:
+        """Copies the files of a run, and the end of its log, from its box; where that fails, from the store.
 
         Raises:
-            NotFetchedError: some could not be copied now; the box is kept, and the next look tries again.
+            NotFetchedError: some could not be copied now, and are on the box, which is kept, or in the store;
+                the next look tries again.
+        """
+        assert run.box is not None  # noqa: S101  (its command has run there)
+        try:
+            self._from_box(run, how)
+        except NotFetchedError:
+            stored = stored_of(self.context, run, self.context.journal.box(run.box))
+            if stored is None or not stored.is_all_there():
+                raise
+            return self._from_store(self.context.journal.held_run(run), how, stored)
+        return how
+
+    def _from_store(self, run: Run, how: Exited, stored: Stored) -> Exited:
+        """Copies the files of a run from the store; its box is gone, or all that it has is there as well.
+
+        Returns:
+            How the command ended: a failure where the store does not have all of it.
+
+        Raises:
+            NotFetchedError: some could not be copied now; the store has them, and the next look tries again.
+        """
+        assert run.box is not None  # noqa: S101  (its command has run there)
+        box = self.context.journal.box(run.box)
+        if not run.work.fetch:
+            return how
+        if run.state is not RunState.FETCHING:
+            begin_fetching(self.context, run, box, how)
+        end_boxes(self.context, [self.context.journal.box(box.id)])
+        return with_lost(how, stored.fetch(run.work.fetch, box, within_s=TRY_FOR_S))
+
+    def _from_box(self, run: Run, how: Exited) -> None:
+        """Copies the files of a run from its box.
+
+        Raises:
+            NotFetchedError: some could not be copied now; the box is kept.
         """
         assert run.box is not None  # noqa: S101  (its command has run there)
         context = self.context

@@ -152,6 +152,14 @@ def whole(low: int, high: int, what: str) -> Callable[[object], int]:
     return read
 
 
+_sets = whole(1, 1_000_000, "how many sets to keep, or all")
+
+
+def kept_sets(value: object) -> int | Literal["all"]:
+    """How many sets of checkpoints are kept: ``2``, or ``all``."""
+    return "all" if value == "all" else _sets(value)
+
+
 _percent = whole(1, 100, "a whole number of per cent")
 
 

@@ -544,6 +544,14 @@ class Spec:
             "File in the folder whose appearance says that a checkpoint is whole, such as */done.",
         )
     )
+    checkpoint_keep: int | Literal["all"] | None = field(
+        metadata=_declared(
+            read.kept_sets,
+            Flag(BOX, "N|all"),
+            {"type": ["integer", "string"], "examples": [2, "all"]},
+            "Newest whole sets of each attempt that stay in the bucket; older ones are deleted. Default: 2.",
+        )
+    )
     checkpoint_role: str | None = field(
         metadata=_declared(
             read.text,
@@ -615,7 +623,7 @@ class Spec:
             yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
         if self.checkpoint_dir is not None and self.checkpoint_to is None:
             yield "checkpoint_dir needs checkpoint_to: the bucket that keeps the folder"
-        for name in ("checkpoint_marker", "checkpoint_role", "checkpoint_encryption"):
+        for name in ("checkpoint_marker", "checkpoint_keep", "checkpoint_role", "checkpoint_encryption"):
             if getattr(self, name) is not None and self.checkpoint_to is None:
                 yield f"{name} needs checkpoint_to"
         yield from self._contradictions_of_data()

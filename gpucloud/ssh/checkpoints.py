@@ -20,7 +20,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh import rclone
 from gpucloud.ssh.client import Target, run
-from gpucloud_templates import CHECKPOINT
+from gpucloud_templates import CHECKPOINT, GUARD_CONTROL
 
 FOLDER = ".gpucloud/checkpoints"
 """What belongs to the program, in the home folder of the box's user."""
@@ -37,6 +37,7 @@ READING, WRITING = "store", "own"
 _STORE = f'set -eu; umask 077; mkdir -p {FOLDER}; cat >"{FOLDER}/$1.$$"; mv "{FOLDER}/$1.$$" "{FOLDER}/$1"'
 _WATCH = f'setsid python3 {PROGRAM} watch "$1" </dev/null >/dev/null 2>&1 & echo $! >{FOLDER}/pid'
 _STOP = f'[ ! -e {FOLDER}/pid ] || kill -TERM -- "-$(cat {FOLDER}/pid)" 2>/dev/null || true'
+_WAIT = f"setsid python3 {PROGRAM} wait </dev/null >/dev/null 2>&1 &"
 _AGE = f"echo $(($(date +%s) - $(stat -c %Y {FOLDER}/rclone.conf)))"
 _STATUS = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} status"
 LONGEST_NAME = 200
@@ -62,6 +63,21 @@ class Checkpoint:
     number: int
     files: int
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtEnd:
+    """What a box does when its command has ended, besides its last upload.
+
+    Attributes:
+        job: the folder of the command.
+        results: the paths that it stores.
+        ends_itself: whether it ends itself once all is stored.
+    """
+
+    job: str
+    results: Sequence[str] = ()
+    ends_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +147,7 @@ def begin(
     attempt: int,
     *,
     logs: Mapping[str, Sequence[str]],
+    at_end: AtEnd,
     marker: str | None = None,
 ) -> Begun:
     """Restores the newest checkpoint of a run into a folder of the box.
@@ -141,6 +158,7 @@ def begin(
         run_folder: the folder of the run, in rclone's words without the remote: ``bucket/path``.
         attempt: the number under which this box writes.
         logs: the files of each kind of log, which are uploaded at the end of the box.
+        at_end: what it does then.
         marker: the pattern of the files that say that a checkpoint is whole; ``None`` without.
 
     Raises:
@@ -154,6 +172,9 @@ def begin(
         "attempt": attempt,
         "logs": dict(logs),
         "marker": marker,
+        "job": at_end.job,
+        "results": list(at_end.results),
+        "leave": [GUARD_CONTROL, "ended"] if at_end.ends_itself else [],
     }
     said = _asked(target, "begin", json.dumps(settings))
     where, damaged = said.get("folder"), said.get("damaged")
@@ -170,6 +191,11 @@ def begin(
 def watch(target: Target, every_s: int) -> None:
     """Starts to upload every so many seconds, in the background of the box."""
     run(target, ["sh", "-c", _WATCH, "sh", str(every_s)])
+
+
+def wait(target: Target) -> None:
+    """Has the box wait, in the background, for the end of the command, and store what it leaves."""
+    run(target, ["sh", "-c", _WAIT])
 
 
 def stop(target: Target) -> None:

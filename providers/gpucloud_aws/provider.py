@@ -116,6 +116,11 @@ class AwsProvider:
         return "the box powers itself off, which terminates it and leaves nothing that is billed"
 
     @property
+    def power_off_ends(self) -> bool:
+        """``InstanceInitiatedShutdownBehavior`` is ``terminate`` (facts of EC2), also for spot instances."""
+        return True
+
+    @property
     def lists_machines(self) -> bool:
         """``DescribeInstances`` answers alike with ids and with filters."""
         return True

@@ -24,8 +24,8 @@ BEFORE = (
     " PriceOverview PriceTrends PriceChanges Look Money PerHour Project Part Transfer ProjectCost"
 )
 AFTER = (
-    "BoxState Ended Launched Looked Ran Recovered Run RunAttempt RunState Searched Swept Spend BoxSpend"
-    " Charge AuditRecord"
+    "BoxState Ended Launched Looked Ran Recovered Run RunAttempt RunState RunStore Searched Swept Spend"
+    " BoxSpend Charge AuditRecord"
 )
 EVENTS = (
     "Event Progress Noticed Warned AttemptStarted AttemptRefused MachinesCreated BootStep JobStarted JobEnded"

@@ -58,6 +58,7 @@ from gpucloud.planning.quota import _read as read_quotas
 from gpucloud.planning.saved_plan import renewed
 from gpucloud.redaction import redact
 from gpucloud.resources import BadTags, Tags, request_hash
+from gpucloud.runs.exit_record import read_record
 from gpucloud.spec import fields
 from gpucloud.spec.defaults import journal_of, read_defaults, with_defaults
 from gpucloud.spec.file import spec_in
@@ -354,8 +355,16 @@ def _checkpointed() -> None:
     assert all(map(str.isprintable, (said.newest_file, *said.words)))
     assert datetime.fromtimestamp(said.at, UTC)
     assert checkpoints.lease_age_s(NODE) >= 0
-    checkpoints.begin(NODE, "folder", "run", 1, logs={"job": ["job.log"]})
+    at_end = checkpoints.AtEnd(job="job")
+    checkpoints.begin(NODE, "folder", "run", 1, logs={"job": ["job.log"]}, at_end=at_end)
     checkpoints.upload(NODE)
+
+
+def exit_record(data: bytes) -> None:
+    """The record of the end of a command is refused, or names nothing outside of its folders."""
+    record = read_record(data, "r1", 2)
+    names = [*record.objects, *(file.name for each in record.results for file in each.files)]
+    assert not any({"", ".", ".."} & set(name.split("/")) for name in names)
 
 
 def _scraped() -> None:
@@ -605,6 +614,7 @@ TARGETS: Mapping[str, Target] = {
     "discounts": Target(discounts_file),
     "event": Target(event, EVENT),
     "exchange-rate": Target(exchange_rate, VALUE),
+    "exit-record": Target(exit_record),
     "figures": Target(figures, ()),
     "guard": Target(guard_reads, ()),
     "guard-notice": Target(metadata_notice, ()),

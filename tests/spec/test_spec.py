@@ -69,6 +69,7 @@ checkpoint_dir: kept
 checkpoint_to: s3://lab/team
 checkpoint_every: 10m
 checkpoint_marker: "*/done"
+checkpoint_keep: 3
 checkpoint_role: arn:aws:iam::123456789012:role/gpucloud-kept
 checkpoint_encryption: kms:alias/kept
 data:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from . import manifest
+from . import ending, manifest
 from .logs import upload_logs
 from .rclone import FailedError
 from .restoring import begin
@@ -45,6 +45,8 @@ def main() -> None:
             print(json.dumps(upload_now()))
         elif command == "status":
             print(json.dumps(status()))
+        elif command == "wait":
+            ending.wait()
         else:
             watch(float(values[0]))
     except (FailedError, OSError) as error:

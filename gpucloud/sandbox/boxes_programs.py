@@ -139,8 +139,13 @@ def timer_end(unit: str, activated: datetime) -> datetime | None:
     return min(moments, default=None)
 
 
+_UNIT_TYPES = {".service", ".timer", ".socket", ".target", ".mount", ".path", ".slice"}
+"""A name that ends otherwise is that of a service: systemctl(1)."""
+
+
 def _systemctl(box: Playing, arguments: Sequence[str]) -> Result:
-    verb, *units = [each for each in arguments if not each.startswith("-")] or ["list-units"]
+    verb, *names = [each for each in arguments if not each.startswith("-")] or ["list-units"]
+    units = [name if Path(name).suffix in _UNIT_TYPES else f"{name}.service" for name in names]
     now = "--now" in arguments
     _set_wanted(box, verb, units)
     match verb:

@@ -76,7 +76,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "runs list": ("runs list", "runs list --all --sort-by=-age"),
     "runs show": ("runs show nightly", "runs show nightly --json"),
     "runs cancel": ("runs cancel nightly", "runs cancel nightly --yes"),
-    "runs delete": ("runs delete nightly --checkpoints",),
+    "runs delete": ("runs delete nightly --checkpoints", "runs delete nightly --checkpoints --yes"),
     "runs fetch": ("runs fetch nightly", "runs fetch nightly out/model.pt:model.pt"),
     "runs logs": ("runs logs nightly", "runs logs nightly -f"),
     "tend": ("tend", "tend --every 60s"),

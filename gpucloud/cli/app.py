@@ -323,7 +323,7 @@ def _root(
     \b
     Examples:
       gpucloud cost --gpu A100:8 --hours 72
-      gpucloud run --gpu T4 --ttl 1h -- pytest -m gpu
+      gpucloud run --gpu T4 --ttl 1h --sync . -- python3 train.py
     """
     values = {"json": json, "sandbox": sandbox, "verbose": verbose, "no_color": no_color}
     _merge(ctx.ensure_object(Switches), values)

@@ -40,7 +40,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
     "setup": ("setup trainer", "setup trainer --json"),
-    "exec": ("exec trainer -- nvidia-smi", "exec trainer --detach -- python train.py"),
+    "exec": ("exec trainer -- nvidia-smi", "exec trainer --detach -- nvidia-smi dmon -c 60"),
     "sync": ("sync ./src trainer:src", "sync trainer:results ./results"),
     "logs": ("logs trainer -f", "logs trainer --job run --since 1h"),
     "extend": ("extend trainer --ttl 12h", "extend trainer --ttl none"),
@@ -69,8 +69,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "volume show": ("volume show data", "volume show data --json"),
     "volume delete": ("volume delete data", "volume delete data --yes"),
     "run": (
-        "run --gpu T4 --ttl 1h -- pytest -m gpu",
-        "run --gpu A100 --spot --restarts 5 --fetch out -- python train.py",
+        "run --gpu T4 --ttl 1h --sync . -- python3 train.py",
+        "run --gpu A100 --spot --restarts 5 --sync . --fetch out -- python3 train.py",
     ),
     "runs": ("runs list", "runs show nightly"),
     "runs list": ("runs list", "runs list --all --sort-by=-age"),
@@ -78,7 +78,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "runs cancel": ("runs cancel nightly", "runs cancel nightly --yes"),
     "runs delete": ("runs delete nightly --checkpoints", "runs delete nightly --checkpoints --yes"),
     "runs fetch": ("runs fetch nightly", "runs fetch nightly out/model.pt:model.pt"),
-    "runs logs": ("runs logs nightly", "runs logs nightly -f"),
+    "runs logs": ("runs logs nightly -f", "runs logs nightly --attempt 1"),
     "tend": ("tend", "tend --every 60s"),
     "k8s": (
         "k8s manifests cluster.yaml --image registry.lab/gpucloud:0.1.0 --server https://10.0.0.5:6443",

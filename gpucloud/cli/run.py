@@ -32,6 +32,7 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
+    from gpucloud.api.results import Ran
     from gpucloud.cli.documents import RunDetachedDocument, RunDocument
     from gpucloud.cli.timeline import Timeline
 
@@ -195,20 +196,23 @@ def run(
         living = living_after(client)
     with answering(f"the command ended with exit code {ran.exit_code}", living or ()):
         if app.output.json:
-            answer: RunDocument = {
-                "box": ran.box.document(),
-                "exit_code": ran.exit_code,
-                "failure": failure_document(ran.failure),
-                "not_fetched": list(ran.not_fetched),
-                "cost_so_far": [each.document() for each in ran.cost_so_far],
-                "timeline": timeline.document(),
-            }
-            app.output.document("run", answer)
+            app.output.document("run", _document(ran, timeline))
     cost = " + ".join(format_money(each.amount, each.currency) for each in ran.cost_so_far) or "nothing"
     why = f": {ran.failure.message}" if ran.failure else ""
     app.output.say(f"The command ended with exit code {ran.exit_code}{why}. The run cost {cost}.")
     app.output.say(paying_text(living))
     return ran.exit_code
+
+
+def _document(ran: Ran, timeline: Timeline) -> RunDocument:
+    return {
+        "box": ran.box.document(),
+        "exit_code": ran.exit_code,
+        "failure": failure_document(ran.failure),
+        "not_fetched": list(ran.not_fetched),
+        "cost_so_far": [each.document() for each in ran.cost_so_far],
+        "timeline": timeline.document(),
+    }
 
 
 def _detached(

@@ -999,6 +999,18 @@ class Client:
         with self._session.operation() as context:
             return store_of_run(self, context, run_id)
 
+    def stores(self, *, run_id: str | None = None) -> list[RunStore]:
+        """What the stores of the owner's runs hold and cost, those that hold something; or of one run.
+
+        Raises:
+            UsageError: a bucket cannot be used any more.
+            CloudError: a store did not answer.
+        """
+        from gpucloud.api.stored import stores
+
+        with self._session.operation() as context:
+            return stores(self, context, run_id)
+
     def delete_store_of_run(
         self, run_id: str, *, confirm: Callable[[RunStore], bool] | None = None
     ) -> RunStore:

@@ -309,28 +309,6 @@ class KeptResultsDocument(TypedDict):
     command: str
 
 
-class RunStoreDocument(TypedDict):
-    """What the store of a run holds.
-
-    Attributes:
-        url: the folder of the run.
-        attempts: how many attempts have something there.
-        sets: how many sets of checkpoints there are, of all attempts.
-        objects: how many objects they, the logs and the results are.
-        size_bytes: the size of these.
-        others: how many objects are there that gpucloud has not written, and leaves alone.
-        per_month: what gpucloud's objects cost per month, without requests; ``null`` if that is not known.
-    """
-
-    url: str
-    attempts: int
-    sets: int
-    objects: int
-    size_bytes: int
-    others: int
-    per_month: MoneyDocument | None
-
-
 class RunRecordDocument(TypedDict):
     """One run: a command with its attempts.
 

@@ -22,7 +22,7 @@ from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
-    from gpucloud.api.documents import RunStoreDocument
+    from gpucloud.costs.documents import RunStoreDocument
 
 READ_S = 60.0
 DELETE_S = 3600.0
@@ -67,6 +67,18 @@ def store_of_run(client: Client, context: Context, run_id: str) -> RunStore | No
     """See :meth:`gpucloud.Client.store_of_run`."""
     settings = _settings(context, find_run(client, run_id))
     return None if settings is None else _told(client, settings, _read(context, settings))
+
+
+def stores(client: Client, context: Context, run_id: str | None) -> list[RunStore]:
+    """See :meth:`gpucloud.Client.stores`."""
+    runs = context.journal.runs(owner=context.owner, over=True)
+    chosen = {run.run_id: run for run in runs if run_id in {None, run.run_id}}  # of several, the newest
+    found: list[RunStore] = []
+    for each in chosen.values():
+        settings = _settings(context, each)
+        if settings is not None and (held := _read(context, settings)).objects:
+            found.append(_told(client, settings, held))
+    return found
 
 
 def delete_store_of_run(

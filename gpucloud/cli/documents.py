@@ -12,7 +12,6 @@ from gpucloud.api.documents import (
     BoxDocument,
     RunFailureDocument,
     RunRecordDocument,
-    RunStoreDocument,
     SnapshotDocument,
     VolumeDocument,
 )
@@ -22,6 +21,7 @@ from gpucloud.costs.documents import (
     BudgetDocument,
     CostDocument,
     ProjectDocument,
+    RunStoreDocument,
     SpendDocument,
     UnusualDayDocument,
 )

@@ -110,7 +110,7 @@ def show(app: App, run: RunName) -> None:
         "newest_whole_checkpoint": _saved(found, datetime.now(UTC)),
         "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
         "not_fetched": found.kept.why if found.kept else None,
-        "store": _store_text(store) if store else unknown,
+        "store": store_text(store) if store else unknown,
     }
     app.output.fields({name.replace("_", " "): text for name, text in texts.items()})
     _show_attempts(app, found.attempts)
@@ -126,7 +126,8 @@ def _store(app: App, run: str) -> tuple[RunStore | None, str | None]:
         return None, "not known"
 
 
-def _store_text(store: RunStore) -> str:
+def store_text(store: RunStore) -> str:
+    """What the store of a run holds, and what that costs."""
     cost = store.per_month
     price = f"about {format_money(cost.amount, cost.currency)} per month" if cost else "at an unknown price"
     gib = Decimal(store.size_bytes) / GIB
@@ -158,14 +159,14 @@ def delete(
         answer: RunsDeleteDocument = {"run_id": run, "deleted": done.document()}
         app.output.document("runs-delete", answer)
     others = f"; {counted(done.others, 'object')} that gpucloud has not written stay" if done.others else ""
-    app.output.say(f"Deleted {counted(done.objects, 'object')}: {_store_text(done)}{others}.")
+    app.output.say(f"Deleted {counted(done.objects, 'object')}: {store_text(done)}{others}.")
 
 
 def _agreed(app: App, timeline: Timeline, store: RunStore) -> bool:
     if not app.output.interactive:
         raise UsageError("deleting needs confirmation, and there is no terminal to ask on", hint="add --yes")
     timeline.pause()
-    agreed = app.output.ask(f"Delete {counted(store.objects, 'object')}: {_store_text(store)}?")
+    agreed = app.output.ask(f"Delete {counted(store.objects, 'object')}: {store_text(store)}?")
     timeline.resume()
     return agreed
 

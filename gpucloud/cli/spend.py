@@ -15,6 +15,7 @@ from gpucloud.cli.logs import SINCE, read_since
 from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.options import RunId
 from gpucloud.cli.output import duration_text, time_text, utc_now
+from gpucloud.cli.runs import store_text
 from gpucloud.costs.grouping import KEYS, TAG, Group, grouped, read_keys, unknown_of
 from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import PARTS, Charge, Spend
@@ -57,6 +58,12 @@ def spend(
         Granularity | None,
         typer.Option("--granularity", help="With --focus: the charge period. [default: day]"),
     ] = None,
+    stores: Annotated[
+        bool,
+        typer.Option(
+            "--stores", help="Ask the stores of your runs what they hold, and say its monthly cost."
+        ),
+    ] = False,
 ) -> None:
     """Show what boxes have cost, with those that are gone, at the prices of their launch.
 
@@ -77,8 +84,10 @@ def spend(
         return
     spent = app.client.spend(since=first, run_id=run_id, all_owners=all_owners)
     groups = None if keys is None else grouped(spent, keys)
+    held = app.client.stores(run_id=run_id) if stores else None
     if app.output.json:
-        app.output.document("spend", _document(spent, keys, groups))
+        of_stores = {} if held is None else {"stores": [each.document() for each in held]}
+        app.output.document("spend", {**_document(spent, keys, groups), **of_stores})
     elif csv:
         lines = _charge_rows(spent) if keys is None or groups is None else _group_rows(keys, groups)
         app.output.csv(next(lines), lines)
@@ -90,6 +99,8 @@ def spend(
         _show_groups(app, spent, keys, groups)
     if not (app.output.json or csv):
         say_unusual(app.output, spent.unusual_days)
+        for store in held or ():
+            app.output.say(f"A store holds {store_text(store)}.")
 
 
 def say_unusual(output: Output, found: Sequence[UnusualDay]) -> None:

@@ -432,6 +432,28 @@ class GroupDocument(TypedDict):
     unknown: list[UnknownCostDocument]
 
 
+class RunStoreDocument(TypedDict):
+    """What the store of a run holds.
+
+    Attributes:
+        url: the folder of the run.
+        attempts: how many attempts have something there.
+        sets: how many sets of checkpoints there are, of all attempts.
+        objects: how many objects they, the logs and the results are.
+        size_bytes: the size of these.
+        others: how many objects are there that gpucloud has not written, and leaves alone.
+        per_month: what gpucloud's objects cost per month, without requests; ``null`` if that is not known.
+    """
+
+    url: str
+    attempts: int
+    sets: int
+    objects: int
+    size_bytes: int
+    others: int
+    per_month: MoneyDocument | None
+
+
 class SpendDocument(TypedDict):
     """What boxes have cost, with those that are gone.
 
@@ -439,6 +461,7 @@ class SpendDocument(TypedDict):
         totals: the known amounts, by currency.
         unusual_days: days on which all of these owners' boxes have cost more than is usual.
         by: the keys of ``groups``; both with ``--by``.
+        stores: what the stores of runs hold and cost per month; with ``--stores``.
     """
 
     since: Time | None
@@ -447,3 +470,4 @@ class SpendDocument(TypedDict):
     unusual_days: list[UnusualDayDocument]
     by: NotRequired[list[str]]
     groups: NotRequired[list[GroupDocument]]
+    stores: NotRequired[list[RunStoreDocument]]

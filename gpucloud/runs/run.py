@@ -37,6 +37,7 @@ from gpucloud.runs.rules import (
     job_environment,
     may_restart,
 )
+from gpucloud.runs.stored_results import stored_of
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Target, forget
 from gpucloud.ssh.keys import key_folder
@@ -235,14 +236,30 @@ class Attendant:
             results = Results(context=context, run=record, box=box, nodes=nodes, code=how.code)
             try:
                 self.not_fetched += results.fetch(record.work.fetch, try_for_s=TRY_FOR_S, may_discard=True)
-            except NotFetchedError:
+            except NotFetchedError as error:
+                failure = self._in_store(box, error)
                 context.journal.release(box)
-                raise
+                raise failure from error
             except InterruptedBySignal as given_up:
                 abandon(context, box, given_up, ends_as=BoxState.DELETED)
                 raise
         with suppress(InterruptedBySignal):  # what follows ends the box in any case
             keep_logs(context, nodes)
+
+    def _in_store(self, box: Box, error: NotFetchedError) -> NotFetchedError:
+        """The failure; where the store has all that the command wrote, its box is deleted."""
+        context = self.context
+        with context.tasks.finishing():
+            try:
+                stored = stored_of(context, self._now(), context.journal.held(box))
+                if stored is None or not stored.is_all_there():
+                    return error
+            except GpucloudError:  # it is not known: the box stays
+                return error
+            take_down(context, box, budget_s=TAKE_DOWN_S)
+        return stored.not_fetched(
+            str(error.__cause__ or "its files were not fetched"), context.journal.box(box.id)
+        )
 
     def _keep(self, box: Box, nodes: Sequence[Target]) -> None:
         """Keeps the box: from now on it is a box like any other."""

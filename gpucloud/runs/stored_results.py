@@ -89,14 +89,18 @@ class Stored:
                     except NotThereError as error:
                         lost.append(f"{source!r} was not fetched: {error.message}")
         except (NotCopiedError, TimedOutError, InterruptedBySignal) as error:
-            code = self.record.exit_code
-            raise NotFetchedError(
-                f"the command ended with exit code {code}; {error}; its results are in {self.url}",
-                box=box,
-                command_code=code,
-                hint=f"fetch them from there: gpucloud runs fetch {self.settings.run_id}",
-            ) from error
+            raise self.not_fetched(str(error), box) from error
         return lost
+
+    def not_fetched(self, why: str, box: Box) -> NotFetchedError:
+        """The failure of results that are not here, and wait in the store."""
+        code = self.record.exit_code
+        return NotFetchedError(
+            f"the command ended with exit code {code}; {why}; its results are in {self.url}",
+            box=box,
+            command_code=code,
+            hint=f"fetch them from there: gpucloud runs fetch {self.settings.run_id}",
+        )
 
     def is_all_there(self) -> bool:
         """Whether the store shows all that the command wrote, in its sizes.

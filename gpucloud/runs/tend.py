@@ -276,7 +276,8 @@ class Tender:
             self._upload_last(run)
         if isinstance(finding, Fate) and finding.loss is Loss.REQUEST and run.box is not None:
             box = self.context.journal.box(run.box)
-            keep_logs(self.context, working_nodes(self.context, box, run.work))
+            if box.state is BoxState.READY:  # it may have ended itself
+                keep_logs(self.context, working_nodes(self.context, box, run.work))
         if isinstance(finding, Fate) and finding.loss is Loss.HARDWARE and run.box is not None:
             box = self.context.journal.box(run.box)
             save_last(self.context, box, "hardware", f"{finding.message}; it")

@@ -20,7 +20,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh import rclone
 from gpucloud.ssh.client import Target, run
-from gpucloud_templates import CHECKPOINT, GUARD_CONTROL
+from gpucloud_templates import CHECKPOINT
+from gpucloud_templates.cloud_config import SELF_DELETE
 
 FOLDER = ".gpucloud/checkpoints"
 """What belongs to the program, in the home folder of the box's user."""
@@ -37,6 +38,8 @@ READING, WRITING = "store", "own"
 _STORE = f'set -eu; umask 077; mkdir -p {FOLDER}; cat >"{FOLDER}/$1.$$"; mv "{FOLDER}/$1.$$" "{FOLDER}/$1"'
 _WATCH = f'setsid python3 {PROGRAM} watch "$1" </dev/null >/dev/null 2>&1 & echo $! >{FOLDER}/pid'
 _STOP = f'[ ! -e {FOLDER}/pid ] || kill -TERM -- "-$(cat {FOLDER}/pid)" 2>/dev/null || true'
+_LEAVE = f"[ ! -e {SELF_DELETE} ] || python3 -sS {SELF_DELETE} {SELF_DELETE}.json; exec systemctl poweroff"
+"""What ends a machine that may: as its guard does, by its own identity where it has one."""
 _WAIT = f"setsid python3 {PROGRAM} wait </dev/null >/dev/null 2>&1 &"
 _AGE = f"echo $(($(date +%s) - $(stat -c %Y {FOLDER}/rclone.conf)))"
 _STATUS = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} status"
@@ -174,7 +177,7 @@ def begin(
         "marker": marker,
         "job": at_end.job,
         "results": list(at_end.results),
-        "leave": [GUARD_CONTROL, "ended"] if at_end.ends_itself else [],
+        "leave": ["sh", "-c", _LEAVE] if at_end.ends_itself else [],
     }
     said = _asked(target, "begin", json.dumps(settings))
     where, damaged = said.get("folder"), said.get("damaged")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
 
 from tests.cli.test_checkpoints import STORES, Store, s3_store
-from tests.cli.test_fetch import ONCE, free, in_the_way
+from tests.cli.test_fetch import ONCE, free, in_the_way, tries_again
 from tests.shell import Shell
 from tests.waiting import until
 
@@ -151,3 +152,17 @@ def test_another_machine_takes_results_out_of_the_store_alone(cli: Shell) -> Non
     assert (cli.home / "there/out").read_text() == "ran\n"
     assert cli("runs", "fetch", "r1", "--from", store.url, **own).code == 0
     assert (cli.home / "out").read_text() == "ran\n"
+
+
+def test_a_run_that_waits_keeps_no_box_for_what_its_store_has(cli: Shell) -> None:
+    store = s3_store(cli)
+    process = tries_again(cli, "--run-id", "r1", *store.short_line)
+    until(lambda: store.get(ENDED), "the record of the end")
+    process.send_signal(signal.SIGTERM)
+    ended = cli.finish(process)
+    assert (ended.code, "its results are in s3://lab/team/r1/attempts/1/results" in ended.err) == (125, True)
+    assert cli.billed() == []
+    free(cli)
+    assert cli("runs", "fetch", "r1").code == 0
+    assert (cli.home / "here/out").read_text() == "ran\n"
+    assert (show(cli)["state"], show(cli)["exit_code"]) == ("ended", 0)

@@ -79,6 +79,8 @@ def test_what_a_store_holds_is_said_and_goes_when_its_user_says_so(cli: Shell) -
     assert (shown["attempts"], shown["sets"], shown["others"], shown["url"]) == (1, 1, 1, f"{store.url}/r1")
     assert shown["per_month"]["currency"] == "USD"
     assert "1 set of 1 attempt" in cli("runs", "show", "r1").out
+    assert cli("spend", "--stores", "--json").json["stores"] == [shown]
+    assert "1 set of 1 attempt" in cli("spend", "--stores").err
     for refused in (("runs", "delete", "r1"), ("runs", "delete", "r1", "--checkpoints")):
         assert cli(*refused).code == 2
     deleted = cli("runs", "delete", "r1", "--checkpoints", "--yes", "--json")

@@ -1,4 +1,4 @@
-"""The guard: ``arm SETTINGS``, ``watch``, ``extend DEADLINE LEFT_S``, ``keep on|off``, ``ended``."""
+"""The guard's commands: ``arm SETTINGS``, ``watch``, ``extend DEADLINE LEFT_S``, ``keep on|off``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 
 from .machine import BOOT_ID, ROOT, Record, clocks, exists, read, say, system, write
 from .rules import spent_before
-from .watch import END, ENDED, JOBS, KEPT, SPENT, Guard
+from .watch import END, JOBS, KEPT, SPENT, Guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,12 +80,6 @@ def keep(results: bool) -> None:
         os.remove(ROOT + KEPT)
 
 
-def end_now() -> None:
-    """Ends the machine: its command has ended, and all of its results are stored."""
-    write(ENDED, "")
-    system("kill", "--signal=HUP", "gpucloud-guard.service")
-
-
 def set_backstop(seconds: float | None) -> None:
     """Writes the timer that powers off a while after the guard should have. It counts from its start."""
     if seconds is not None:
@@ -119,8 +113,6 @@ def main(arguments: Sequence[str]) -> None:
         extend(deadline, left_s)
     elif command == "keep":
         keep(values == ["on"])
-    elif command == "ended":
-        end_now()
     else:
         watch()
 

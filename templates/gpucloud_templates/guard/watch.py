@@ -50,7 +50,6 @@ END, SPENT = "var/lib/gpucloud/end", "var/lib/gpucloud/uptime"
 KEPT = "var/lib/gpucloud/kept"
 SELF_DELETE = "usr/local/lib/gpucloud/self-delete"
 BOOTED = ("var/lib/gpucloud/ready", "var/lib/gpucloud/failed")
-ENDED = "run/gpucloud/ended"
 STATUS, JOBS = "run/gpucloud/guard.json", "run/gpucloud/jobs"
 METRICS = "run/gpucloud/metrics.prom"
 SAVED = "home/{}/.gpucloud/checkpoints/latest.json"
@@ -272,9 +271,6 @@ class Guard:
         if idle and self.ending is None and not exists(KEPT):  # results outrank the bill, until the deadline
             self._tell_people("Nobody uses this box: it ends now.")
             self._begin_end("idle", up, hook_s)
-        if self.ending is None and exists(ENDED):  # whatever there was to save has been saved
-            self._tell_people("The command of this box has ended, and its results are stored: it ends now.")
-            self.ending = Ending("ended", up)
         if self.ending:
             self._go_on_ending(self.ending, up)
 

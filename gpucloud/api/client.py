@@ -1665,7 +1665,8 @@ class Client:
         from gpucloud.ssh.files import rsync_down
 
         if not up:
-            return rsync_down(self.connect(name, node=node), source, destination)
+            rsync_down(self.connect(name, node=node), source, destination)
+            return None
         chosen = select(Source(source, source, destination or "."))
         return upload(self.connect(name, node=node), chosen)
 

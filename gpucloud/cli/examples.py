@@ -41,7 +41,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "forward": ("forward trainer 8888", "forward trainer 8888:9999 6006"),
     "setup": ("setup trainer", "setup trainer --json"),
     "exec": ("exec trainer -- nvidia-smi", "exec trainer --detach -- nvidia-smi dmon -c 60"),
-    "sync": ("sync ./src trainer:src", "sync trainer:results ./results"),
+    "sync": ("sync ./src/ trainer:src", "sync trainer:results/ ./results"),
     "logs": ("logs trainer -f", "logs trainer --job run --since 1h"),
     "extend": ("extend trainer --ttl 12h", "extend trainer --ttl none"),
     "stop": ("stop trainer", "stop trainer --keep 30d --yes"),

@@ -65,8 +65,10 @@ def sync(
     if not way.up:
         from gpucloud.ssh.files import rsync_down
 
-        quiet = not app.output.styled(sys.stderr)
-        rsync_down(app.client.connect(way.box, node=node), way.source, way.destination, quiet=quiet)
+        tell = app.output.say if app.output.styled(sys.stderr) else None
+        target = app.client.connect(way.box, node=node)
+        if left_out := rsync_down(target, way.source, way.destination, tell=tell):
+            app.output.say(f"warning: {left_out}")
     if app.output.json:
         answer: SyncDocument = {
             "box": way.box,

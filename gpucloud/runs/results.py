@@ -143,7 +143,9 @@ class Results:
             why = f"{source!r} was not fetched{self._from(node)}"
             try:
                 self.context.tell("fetch", f"{source}{self._from(node)}")
-                self.context.tasks.run(partial(rsync_down, node, source, here), copy_s)
+                left_out = self.context.tasks.run(partial(rsync_down, node, source, here), copy_s)
+                if left_out:
+                    self.context.warn("fetch", f"warning: {source!r}: {left_out}")
                 there.add(source)
                 left.pop(0)
             except NotThereError as error:

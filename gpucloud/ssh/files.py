@@ -24,6 +24,8 @@ FILE_CODES = frozenset({3, 11, 23, 24})
 
 
 _PROGRESS = re.compile(rb"(\d+)% +(\S+B/s) +(\d+:\d\d:\d\d)")
+_UNSAFE = re.compile(r'ignoring unsafe symlink "(.*)" -> "(.*)"')
+LONGEST_LINE = 8192
 _MISSING = re.compile(r"(link_stat|change_dir) .* failed: No such file or directory")
 
 
@@ -69,10 +71,21 @@ def rsync_up(
     _rsync(target, words, flags=flags, stdin=listed, quiet=quiet, tell=tell)
 
 
-def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = True) -> None:
+def rsync_down(
+    target: Target, source: str, destination: str, *, tell: Callable[[str], None] | None = None
+) -> str | None:
     """Copies a file or folder of the box to this machine. Nothing can be written outside ``destination``.
 
-    A folder that is here already keeps its mode.
+    A folder that is here already keeps its mode. Links that point out of it are not created.
+
+    Args:
+        target: the node.
+        source: the path on the box.
+        destination: the path here.
+        tell: is told the progress, as of :func:`rsync_up`.
+
+    Returns:
+        Which links were not created, and how many, in words; ``None`` for none.
 
     Raises:
         NotThereError: there is no such file.
@@ -80,8 +93,47 @@ def rsync_down(target: Target, source: str, destination: str, *, quiet: bool = T
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
     # Links that point out of the tree are not created: later files could be written through them.
-    safe = ["--safe-links", "--no-perms", "--chmod=u-s,g-s"]
-    _rsync(target, [*safe, _remote(target, source), _local(destination)], quiet=quiet)
+    safe = ["--safe-links", "--no-perms", "--chmod=u-s,g-s", "--info=NAME,SYMSAFE"]
+    left_out = _LeftOut()
+
+    def hear(line: str) -> None:
+        if found := _UNSAFE.fullmatch(line):
+            left_out.add(found[1], found[2])
+
+    words = [*safe, _remote(target, source), _local(destination)]
+    _rsync(target, words, quiet=True, tell=tell or _ignore, hear=hear)
+    return left_out.text
+
+
+class _LeftOut:
+    """Links that were not created: the first few, and their number."""
+
+    MOST = 5
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._some: list[str] = []
+
+    def add(self, name: str, to: str) -> None:
+        """One more, whose names a box has chosen."""
+        self._count += 1
+        if len(self._some) < self.MOST:
+            self._some.append("".join(c if c.isprintable() else "?" for c in f"{name} -> {to}"))
+
+    @property
+    def text(self) -> str | None:
+        """All of them in words; ``None`` for none."""
+        if not self._count:
+            return None
+        links = "1 link that points" if self._count == 1 else f"{self._count:,} links that point"
+        more = ", …" if self._count > len(self._some) else ""
+        return f"{links} out of the folder {'was' if self._count == 1 else 'were'} not created: " + (
+            f"{', '.join(self._some)}{more}"
+        )
+
+
+def _ignore(_: str) -> None:
+    """Takes progress that nobody asked for."""
 
 
 def make_target(path: str) -> None:
@@ -111,6 +163,7 @@ def _rsync(
     stdin: bytes = b"",
     quiet: bool,
     tell: Callable[[str], None] | None = None,
+    hear: Callable[[str], None] = lambda _: None,
 ) -> None:
     connect(target)
     # -s: no shell of the box sees the paths.
@@ -123,16 +176,23 @@ def _rsync(
         out = None if tell is None else subprocess.PIPE
         with subprocess.Popen(command, stdin=listed, stdout=out, stderr=words) as copying:
             if tell is not None and copying.stdout is not None:
-                _tell_progress(copying.stdout, tell)
+                _tell_progress(copying.stdout, tell, hear)
             code = copying.wait()
         words.seek(0)
         refuse_failed(code, words.read().decode(errors="replace"))
 
 
-def _tell_progress(out: IO[bytes], tell: Callable[[str], None]) -> None:
-    """Tells each tenth that rsync has copied, with its rate, and its estimate of the time that is left."""
-    tenths = 0
+def _tell_progress(out: IO[bytes], tell: Callable[[str], None], hear: Callable[[str], None]) -> None:
+    """Tells each tenth that rsync has copied, with its rate, and its estimate of the time that is left.
+
+    Its other lines are heard.
+    """
+    tenths, rest = 0, b""
     while chunk := os.read(out.fileno(), BLOCK):
+        *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        rest = rest[-LONGEST_LINE:]
+        for line in lines:
+            hear(line.decode(errors="replace"))
         found = _PROGRESS.findall(chunk)
         if found and int(found[-1][0]) // 10 > tenths:
             done, rate, left = (each.decode() for each in found[-1])

@@ -376,6 +376,17 @@ def test_an_idle_box_ends(box: GuardedBox) -> None:
     assert "ending: idle" in box.log
 
 
+def test_a_box_with_results_that_nobody_has_fetched_does_not_end_for_being_idle(box: GuardedBox) -> None:
+    """Until they are fetched; its deadline ends it in any case."""
+    idle_box(box)
+    box.run("keep", "on")
+    box.minutes(30)
+    assert not box.powered_off
+    box.run("keep", "off")
+    box.minutes(1)
+    until(lambda: box.powered_off)
+
+
 @pytest.mark.parametrize("use", ["gpu", "session", "job", "processor", "container"])
 def test_a_box_in_use_does_not(box: GuardedBox, use: str) -> None:
     idle_box(box)

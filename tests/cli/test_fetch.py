@@ -151,6 +151,16 @@ def test_where_nothing_can_be_written_nothing_is_bought(cli: Shell, place: str) 
     assert cli.changes_asked() == []
 
 
+def test_links_that_point_out_of_a_folder_are_named_and_not_created(cli: Shell) -> None:
+    links = "for n in 1 2 3 4 5 6 7; do ln -s /etc/passwd out/$n; done; ln -s 1 out/in"
+    script = f"mkdir out; {links}; echo ran >out/out"
+    ran = cli(*RUN, "--fetch", "out/:here/", "--", "sh", "-c", script)
+    assert ran.code == 0, ran.err
+    assert "'out/': 7 links that point out of the folder were not created: 1 -> /etc/passwd, 2" in ran.err
+    assert ", …" in ran.err
+    assert sorted(each.name for each in (cli.home / "here").iterdir()) == ["in", "out"]
+
+
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_folder_comes_as_a_folder_and_what_is_here_keeps_its_mode(cli: Shell, slash: str) -> None:
     (cli.home / "out").mkdir(mode=0o755)

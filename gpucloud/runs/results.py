@@ -178,7 +178,9 @@ class Results:
             for node in self.nodes if self.run.work.fetch_from_all else self.nodes[:1]:
                 reach(self.context, self.box, node)
         except (ConnectionFailedError, CloudError, TimedOutError) as error:
-            raise self._kept(f"nothing was fetched: {error}") from error
+            kept = self._kept(f"nothing was fetched: {error}")
+            kept.hint = f"{error.hint}; then {kept.hint}" if error.hint else kept.hint
+            raise kept from error
 
     def _from(self, node: Target) -> str:
         return f" from node {node.node}" if self.run.work.fetch_from_all else ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -292,3 +295,25 @@ def test_what_a_killed_run_has_left_is_fetched_before_its_box_is_deleted(
     assert cli.sandbox.status()["billing"] == []
     run = the_run(cli)
     assert (run["state"], run["exit_code"]) == (("ended", 0) if ends else ("failed", None))
+
+
+def test_another_machine_of_a_team_fetches_results_once_the_box_was_shared_with_it(cli: Shell) -> None:
+    """It has the journal, and neither the keys of the box nor the folder that the files were to go to."""
+    assert cli(*RUN, "--fetch", "otu:here/", *ONCE).code == 125
+    [box] = cli.boxes()
+    key = cli.home / "theirs"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    keys = cli.home / "state-sandbox" / "keys" / box["id"]
+    with TemporaryDirectory(prefix="run-") as runtime:  # without the connection that is open
+        there = replace(cli, runtime=Path(runtime))
+        keys.rename(cli.home / "elsewhere")
+        refused = there("runs", "fetch", "r", "out:there/", GPUCLOUD_IDENTITY=str(key))
+        assert (refused.code, "gpucloud share" in refused.err) == (8, True), refused.err
+        shutil.rmtree(keys, ignore_errors=True)
+        (cli.home / "elsewhere").rename(keys)
+        assert cli("share", box["name"], "--key", f"{key}.pub").code == 0
+        keys.rename(cli.home / "elsewhere")
+        fetched = there("runs", "fetch", "r", "out:there/", GPUCLOUD_IDENTITY=str(key))
+        assert fetched.code == 0, fetched.err
+    assert (cli.home / "there" / "out").read_text() == "ran\n"
+    assert cli.sandbox.status()["billing"] == []

@@ -58,11 +58,16 @@ def test_the_action_runs_a_command_and_brings_its_files_back(cli: Shell, reposit
 
 
 def test_a_line_of_args_is_one_argument_whatever_it_holds(cli: Shell, repository: Repository) -> None:
-    """Spaces, quotes, globs and command substitutions reach the box as they stand; so does the command."""
+    """Spaces, quotes, globs and command substitutions reach the box as they stand; so does the command.
+
+    The token that a checkout leaves in ``.git/config`` does not.
+    """
     machine = a_machine(cli, repository)
+    (machine.workspace / ".git").mkdir(exist_ok=True)
+    (machine.workspace / ".git" / "config").write_text("AUTHORIZATION: basic token\n")
     mark = cli.home / "expanded"
     value = f"two  words; 'one' \"two\" * $(touch {mark}) `touch {mark}` \\ ${{HOME}} -- && exit 1"
-    command = f'# "; touch {mark}; $(touch {mark})\nprintf %s "$VALUE" >value\n'
+    command = f'# "; touch {mark}; $(touch {mark})\nprintf %s "$VALUE" >value; [ ! -e .git ]\n'
     args = f"--cloud=aws\n\n--env=VALUE={value}\n--tags\nteam=gpu tests"
     used = action(machine, repository, gpu="T4", command=command, args=args, fetch="value")
     assert play(used, RUN) == 0, machine.said

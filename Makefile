@@ -133,8 +133,9 @@ fuzz: setup $(FUZZER)  ## every reader of what others wrote, a minute each; FUZZ
 chaos: setup  ## every call of every command, struck in every way: an hour; CHAOS_ARGS="--share 0.1" plays a tenth
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
-interruptions: setup  ## a training on spot that loses its box five times, on two clouds: a quarter of an hour
+interruptions: setup  ## trainings on spot that lose their boxes, one with 500 MB of checkpoints: half an hour
 	$(BIN)/python -m tests.chaos.interruptions $(INTERRUPTIONS_ARGS)
+	$(BIN)/python -m tests.chaos.rotations $(ROTATIONS_ARGS)
 
 torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, sweeps, cancelled jobs, patience: an hour
 	CROWD_PROCESSES=100 CROWD_OPERATIONS=100 $(BIN)/pytest -q -m "" tests/chaos/test_journal.py

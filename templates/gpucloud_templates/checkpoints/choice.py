@@ -51,7 +51,7 @@ def marked(look: Look, pattern: str, is_written: Callable[[str], bool]) -> Choic
         }
         torn = next((name for name in sorted(unit) if is_written(name)), None)
         if torn is None:
-            return Choice(unit | _loose(look, pattern), waiting)
+            return Choice(unit | _loose(look, marker, pattern), waiting)
         waiting[marker] = f"{torn!r} is being written"
     return Choice(set(), waiting)
 
@@ -78,13 +78,10 @@ def belongs(name: str, marker: str, pattern: str) -> bool:
     return name in (marker, whole) or name.startswith((f"{whole}.", f"{whole}/"))
 
 
-def _loose(look: Look, pattern: str) -> set[str]:
-    """Small files that lie in the folder itself, beside the markers."""
-    return {
-        name
-        for name, file in look.files.items()
-        if "/" not in name and file.size <= LOOSE_BYTES and not matches(name, pattern)
-    }
+def _loose(look: Look, marker: str, pattern: str) -> set[str]:
+    """Small files that lie in the folder itself, and belong to no marker."""
+    small = {name for name, file in look.files.items() if "/" not in name and file.size <= LOOSE_BYTES}
+    return {name for name in small if not matches(name, pattern) and not belongs(name, marker, pattern)}
 
 
 def unmarked(

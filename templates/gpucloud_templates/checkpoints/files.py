@@ -164,20 +164,20 @@ class Frozen:
             self.handle = None
 
 
-def freeze(source: str, target: str, *, in_place: bool) -> Frozen:
+def freeze(source: str, target: str, *, copied: bool) -> Frozen:
     """Freezes a file as it is now.
 
     Args:
         source: the user's file.
         target: where to freeze it; its folder is there.
-        in_place: whether it is known to be written in place; a link would be of no use.
+        copied: whether to copy it in any case: it is small, or known to be written in place.
 
     Raises:
         FileNotFoundError: it is gone.
         TornError: it is being written.
         OSError: it cannot be read, or there is no room for it.
     """
-    linked = _linked(source, target)
+    linked = not copied and _linked(source, target)
     try:
         handle = _open(target if linked else source)
     except OSError as error:
@@ -192,15 +192,15 @@ def freeze(source: str, target: str, *, in_place: bool) -> Frozen:
         if not stat.S_ISREG(file.st_mode):
             raise TornError("no file")
         written = may_be_written(handle)
-        if linked and not written and not in_place and file.st_size > COPIED_BYTES:
+        if linked and not written:
             return Frozen(target, seen(file), linked=True)
         if linked:
             os.unlink(target)
         if written and time.time() - file.st_mtime < OPEN_QUIET_S:
             raise TornError("it is being written")
-        copied = _copy(handle, target)
+        whole = _copy(handle, target)
         keep = written
-        return Frozen(target, copied, linked=False, handle=handle if written else None)
+        return Frozen(target, whole, linked=False, handle=handle if written else None)
     finally:
         if not keep:
             os.close(handle)

@@ -254,11 +254,16 @@ class Upload:
     ) -> dict[str, files.Frozen]:
         """Freezes files; what is gone is no part of the set, and of what is written the older version is."""
         frozen: dict[str, files.Frozen] = {}
-        for name, _ in batch:
+        made: set[str] = set()
+        for name, file in batch:
             target = os.path.join(place, manifest.stored_name(name))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            parent = os.path.dirname(target)
+            if parent not in made:
+                os.makedirs(parent, exist_ok=True)
+                made.add(parent)
+            copied = name in in_place or file.size <= files.COPIED_BYTES
             try:
-                frozen[name] = files.freeze(os.path.join(folder, name), target, in_place=name in in_place)
+                frozen[name] = files.freeze(os.path.join(folder, name), target, copied=copied)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except files.TornError as error:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from gpucloud.ssh.checkpoints import PROGRAM
 from gpucloud_templates.checkpoints import choice
 from gpucloud_templates.checkpoints.files import Look, Seen
+from tests.cli.test_takeover import may_unshare
 from tests.templates.conftest import FROZEN, RCLONE, Box, meanwhile
 
 LARGE = "x" * 100_000
@@ -287,3 +291,58 @@ def test_with_a_marker_a_set_has_the_files_of_one_checkpoint(box: Callable[..., 
     one.write("2/done", "")
     assert one.upload()["number"] == 2
     assert restored(box) == {"2/model": "2", "2/done": "", "latest": "1"}
+
+
+# --- disks
+
+MOUNTS = ("unshare", "--mount", "--map-root-user")
+
+
+def on_a_disk(box: Box, mib: int, at: str, script: str) -> str:
+    """What a script says in a copy of a box's home, which is a disk of its own or has one."""
+    command = f"""
+set -e
+mkdir -p ../disk/{at}; mount -t tmpfs -o size={mib}m none ../disk/{at}
+cp -a . ../disk; cd ../disk
+export HOME="$PWD"
+program() {{ {sys.executable} {PROGRAM} "$@"; }}
+{script}
+"""
+    done = subprocess.run(
+        [*MOUNTS, "bash", "-c", command],
+        cwd=box.home,
+        env=box.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(not may_unshare(), reason="this system gives no namespaces to this user")
+def test_a_folder_that_is_a_mount_is_frozen_inside_itself(box: Callable[..., Box], tmp_path: Path) -> None:
+    one = box("one", rclone=meanwhile(tmp_path, FROZEN, "ls -A saved >&2; rm saved/model"))
+    settings = json.dumps(one.settings)
+    script = f"""
+program begin '{settings}' >/dev/null
+head -c 200000 /dev/zero >saved/model
+program upload
+ls -A saved
+"""
+    assert json.loads(on_a_disk(one, 8, "saved", script)) == {"number": 1, "files": 1, "bytes": 200_000}
+    assert (one.attempt(1) / "1/model").stat().st_size == 200_000, "frozen, and nothing of that is left"
+
+
+@pytest.mark.skipif(not may_unshare(), reason="this system gives no namespaces to this user")
+def test_what_is_there_is_uploaded_from_a_full_disk(box: Callable[..., Box]) -> None:
+    one = box("one")
+    settings = json.dumps(one.settings)
+    script = f"""
+program begin '{settings}' >/dev/null
+head -c 200000 /dev/zero >saved/model
+cat /dev/zero >filler 2>/dev/null || true
+program upload
+"""
+    assert json.loads(on_a_disk(one, 24, ".", script))["bytes"] == 200_000
+    assert restored(box)["model"] == "\0" * 200_000

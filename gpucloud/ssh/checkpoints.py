@@ -100,7 +100,7 @@ def hook(command: str | None) -> str:
     upload = f"[ ! -e {PROGRAM} ] || python3 {PROGRAM} upload"  # the box may end before it has the program
     if command is None:
         return f"{upload}\n"
-    first = f"(unset GPUCLOUD_END_REASON; {upload}) &"  # without logs: they can wait
+    first = f"({upload} early) &"
     return f"{first}\nbash -c {shlex.quote(command)}\nwait\n{upload}\n"
 
 

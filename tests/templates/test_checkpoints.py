@@ -100,6 +100,12 @@ def test_an_emptied_folder_is_no_checkpoint(box: Callable[..., Box]) -> None:
         b'{"number": 1, "files": {"/a": [1, 1, 1]}}',
         b'{"number": 1, "files": {"a/../../b": [1, 1, 1]}}',
         b'{"number": 1, "files": {"a\\nb": [1, 1, 1]}}',
+        b'{"number": 1, "files": {"a": [1, 1, 1], "a/b": [1, 1, 1]}}',
+        b'{"number": 1, "files": {"a": [1, 1, 1, "../b"]}}',
+        b'{"number": 1, "files": {"a": [1, 1, 1, "b\\nc"]}}',
+        b'{"number": 1, "files": {"a": [1, 1, 1, 2]}}',
+        b'{"number": 1, "files": {"\\ud800": [1, 1, 1]}}',
+        b'{"number": 1, "files": {"' + b"a" * 256 + b'": [1, 1, 1]}}',
         b"[" * 100_000,
     ],
 )

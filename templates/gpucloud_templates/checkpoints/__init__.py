@@ -2,11 +2,11 @@
 
 ``begin SETTINGS`` remembers its settings and restores the newest set of the run; ``watch SECONDS`` uploads
 every so many seconds; ``upload`` uploads once, now, and at the end of the box, which ``GPUCLOUD_END_REASON``
-tells, also its logs; ``status`` tells what there is; ``wait`` waits for the end of the command, and stores
-what it leaves. SETTINGS are JSON: ``rclone`` (the program), ``folder``, ``run`` (its folder in the store, as
-rclone names it), ``attempt``, ``logs`` (the files of each kind), ``marker`` (a pattern, or empty), ``job``
-(the folder of the command), ``results`` (paths to be brought home), ``leave`` (what ends the machine, or
-nothing).
+tells, also its logs (``upload early``, which another one follows, does not); ``status`` tells what there is;
+``wait`` waits for the end of the command, and stores what it leaves. SETTINGS are JSON: ``rclone`` (the
+program), ``folder``, ``run`` (its folder in the store, as rclone names it), ``attempt``, ``logs`` (the files
+of each kind), ``marker`` (a pattern, or empty), ``job`` (the folder of the command), ``results`` (paths to be
+brought home), ``leave`` (what ends the machine, or nothing).
 
 An attempt writes ``RUN/attempts/ATTEMPT/`` alone. In it ``NUMBER/`` has the files that a set adds, and
 ``sets/NUMBER.json``, written after them, is its manifest: the files of the whole set, each with the number

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 REASON, ENDED = "GPUCLOUD_END_REASON", "ended"
 """Why the box ends, if it does; the command has ended by itself."""
+EARLY = "early"
+"""The user's command saves at the same time, and another upload follows."""
 
 
-def upload_now() -> dict[str, Any]:
-    """Uploads once; at the end of the box also its logs. Raises ``FailedError``."""
+def upload_now(how: str = "") -> dict[str, Any]:
+    """Uploads once; at the end of the box also its logs, unless it is early. Raises ``FailedError``."""
     reason = os.environ.get(REASON)
+    ended, last = reason == ENDED, bool(reason) and how != EARLY
     try:
-        return manifest.about(upload(last=bool(reason), ended=reason == ENDED))
+        return manifest.about(upload(last=last, ended=ended))
     finally:
-        if reason:
+        if last:
             with suppress(FailedError, OSError, ValueError, subprocess.TimeoutExpired):
                 upload_logs()
 
@@ -42,7 +45,7 @@ def main() -> None:
         if command == "begin":
             print(json.dumps(begin(values[0])))
         elif command == "upload":
-            print(json.dumps(upload_now()))
+            print(json.dumps(upload_now(*values)))
         elif command == "status":
             print(json.dumps(status()))
         elif command == "wait":

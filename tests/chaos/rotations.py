@@ -26,7 +26,7 @@ from tests.shell import PROGRAMS, Shell, newcomer, running_sandbox
 
 JOB = """
 import os, pathlib, sys, time
-log, step_s, steps, mib = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+log, step_s, mib = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 folder = pathlib.Path(os.environ["GPUCLOUD_CHECKPOINT_DIR"])
 block = os.urandom(1 << 20)
 def tell(what):
@@ -41,7 +41,7 @@ if step:
         if file.read() != str(step).encode():
             tell(f"torn {step}")
 tell(f"begin {step}")
-while step < steps:
+while not os.path.exists(log + ".enough"):
     time.sleep(step_s)
     step += 1
     with open(folder / ".draft", "wb") as draft:
@@ -57,11 +57,10 @@ BUCKETS = {"aws": "s3", "azure": "az", "alibaba": "oss"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """How large a checkpoint is, how often one is written, how many, and how long a notice is."""
+    """How large a checkpoint is, how often one is written, and how long a notice is."""
 
     mib: int
     step_s: float
-    steps: int
     notice_s: float
     apart: int
     """Steps between two losses."""
@@ -111,6 +110,14 @@ class Rotating:
         self.story.shell.sandbox.interrupt(machine["id"], notice_s=self.rotation.notice_s)
         return time.time()
 
+    def end(self) -> None:
+        """Has the training end after its next step; each step must have been done."""
+        log = self.story.log
+        log.path.with_name(f"{log.path.name}.enough").touch()
+        done = {step for _, what, step in log.lines() if what == "step"}
+        if done != set(range(1, max(done) + 1)):
+            self.wrong.append(f"of {max(done)} steps, {len(done)} were done")
+
     def rate(self) -> str:
         """How fast its box uploads, beside rclone alone, there and now."""
         boxes = (self.story.shell.endpoint.folder / "boxes").glob("**/.gpucloud/checkpoints/known.json")
@@ -138,7 +145,7 @@ def rotating(shell: Shell, cloud: str, rotation: Rotation, restarts: int) -> Gen
     """A training on a cloud, with a bucket of the same cloud."""
     store = STORES[BUCKETS[cloud]](shell)
     log = Log(shell.home / "steps.log")
-    told = (str(log.path), str(rotation.step_s), str(rotation.steps), str(rotation.mib))
+    told = (str(log.path), str(rotation.step_s), str(rotation.mib))
     line = (
         *("run", "--gpu", "T4", "--cloud", cloud, "--spot", "--run-id", "count"),
         *("--restarts", str(restarts), "--budget", str(BUDGET_USD), "--ttl", "6h"),
@@ -163,6 +170,7 @@ def attached(training: Rotating, losses: Sequence[str], then: Callable[[], None]
             since = training.interrupt()
         training.lose(what, since, [process])
     then()
+    training.end()
     ended = story.shell.finish(process)
     assert ended.code == 0, ended.err
 
@@ -178,6 +186,7 @@ def detached(training: Rotating, losses: Sequence[str], then: Callable[[], None]
             story.wait_for(number, _next(story, training.rotation), [tender])
             training.lose(what, training.interrupt(), [tender])
         then()
+        training.end()
         patience = time.monotonic() + 180
         while [
             each for each in story.shell("runs", "list", "--json").json["runs"] if each["ended_at"] is None
@@ -202,7 +211,7 @@ LOSSES = {
     "detached": ("interrupted", "interrupted", "interrupted"),
 }
 PLAYS = {"attached": attached, "killed": attached, "detached": detached}
-LARGE = Rotation(mib=235, step_s=1.0, steps=75, notice_s=10.0, apart=12)
+LARGE = Rotation(mib=235, step_s=1.0, notice_s=10.0, apart=12)
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import pytest
 from tests.chaos.rotations import PLAYS, Rotation, rotating
 from tests.shell import Shell
 
-SMALL = Rotation(mib=3, step_s=0.1, steps=130, notice_s=3.0, apart=20)
+SMALL = Rotation(mib=3, step_s=0.1, notice_s=3.0, apart=20)
 
 
 @pytest.mark.parametrize("cloud", ["aws", "azure", "alibaba"])
@@ -26,7 +26,4 @@ def test_a_training_that_rotates_its_checkpoints_repeats_what_came_after_the_las
     with rotating(cli, cloud, SMALL, restarts=len(losses)) as training:
         PLAYS[how](training, losses)
         assert training.wrong == []
-        assert {step for _, what, step in training.story.log.lines() if what == "step"} == set(
-            range(1, SMALL.steps + 1)
-        )
         assert cli.billed() == []

@@ -41,7 +41,7 @@ def save(step: int) -> None:
 
 begun_at = max((int(file.stem[5:]) for file in folder.glob("step-*.pt")), default=0)
 if begun_at:
-    state = torch.load(path(begun_at), map_location=device)
+    state = torch.load(path(begun_at), map_location=device, weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     rows.set_state(state["rows"].cpu())

@@ -51,6 +51,13 @@ def test_what_no_manifest_lists_stays() -> None:
     assert superseded(SETS, SETS[4], there, 2) == GONE
 
 
+def test_only_objects_of_numbered_folders_are_ever_chosen() -> None:
+    others = ["../2/1/a", "ended.json", "results/0/a", "sets/2.json", "1/../../2/a", "1/", "1"]
+    sets = {1: dict.fromkeys(["1/a", *others], 1), 2: {"2/a": 1}}
+    there = dict.fromkeys(["1/a", "2/a", *others], 1)
+    assert superseded(sets, (), there, 1) == ["1/a", "sets/1.json"]
+
+
 NAMES = st.sampled_from(
     [
         "a",

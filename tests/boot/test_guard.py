@@ -544,7 +544,7 @@ def test_a_gpu_that_fell_off_the_bus_is_told(box: GuardedBox) -> None:
 def test_the_only_gpu_that_is_gone_is_told(box: GuardedBox, code: int) -> None:
     box.program("nvidia-smi", f"echo 'No devices were found'; exit {code}")
     box.arm(gpus=1)
-    box.minutes(1)
+    box.pass_time(60)
     box.shows(lambda: box.status["health"].get("gpus"))
     assert box.status["health"]["gpus"] == "0 of 1 answer"
 

@@ -88,7 +88,6 @@ lint-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
-	$(BIN)/bandit --quiet --recursive -ll gpucloud providers pricing templates benchmarks docs release
 	$(BIN)/zizmor --offline --quiet --no-progress .github action.yml
 	$(BIN)/jactionlint --shellcheck= --pyflakes= .github/workflows/*.yml .github/dependabot.yml action.yml
 

@@ -139,7 +139,7 @@ def _copy(table: str, number: str, numbers: str, left_out: frozenset[str] = froz
         f"{table}.{each} || '-' || {number}" if each == "box" or (table, each) in OWN else f"{table}.{each}"
         for each in columns
     ]
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {table}, {numbers}"  # noqa: S608  # nosec B608
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {table}, {numbers}"  # noqa: S608
 
 
 # --- a server that is far away

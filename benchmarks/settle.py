@@ -34,12 +34,12 @@ def owe(journal: Path) -> None:
         own += [id_ for (id_,) in connection.execute("SELECT id FROM intents WHERE box = ?", (box,))]
         for table in PROJECTIONS:
             of = "id" if table == "boxes" else "box"
-            query = f"SELECT * FROM {table} WHERE {of} = ?"  # noqa: S608  # nosec B608
+            query = f"SELECT * FROM {table} WHERE {of} = ?"  # noqa: S608
             for row in connection.execute(query, (box,)).fetchall():
                 columns = [name for name in dict(row) if name != "n"]  # numbered by SQLite
                 copies = [_renamed(row, columns, box, own, number) for number in range(1, OWED)]
                 places = ", ".join(f":{column}" for column in columns)
-                insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608  # nosec B608
+                insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608
                 connection.executemany(insert, copies)
 
 

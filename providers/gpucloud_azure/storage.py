@@ -317,6 +317,6 @@ def _sent(clients: Clients, request: Any) -> ElementTree.Element:
     response = clients.anonymous().send_request(request)
     response.raise_for_status()
     try:  # expat expands no entity without limit
-        return ElementTree.fromstring(response.text())  # noqa: S314  # nosec B314
+        return ElementTree.fromstring(response.text())  # noqa: S314
     except ElementTree.ParseError as error:
         raise MalformedAnswerError(f"the blob service answered no XML: {error}") from error

@@ -53,5 +53,5 @@ control = f"{library}/guardctl"
 if not os.path.exists(control):
     with open(control, "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\nPYTHONPATH={library} exec {sys.executable} -sS -m guard "$@"\n')
-    os.chmod(control, 0o755)  # noqa: S103  # nosec B103
+    os.chmod(control, 0o755)  # noqa: S103
 os.execv(control, [control, "arm", settings])

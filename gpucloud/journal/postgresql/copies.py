@@ -23,7 +23,7 @@ def queries_for(ids: Collection[str]) -> list[Query]:
     values = {"ids": sorted(ids)}
     return [
         (
-            f"SELECT {', '.join(COLUMNS[table])} FROM {table}"  # noqa: S608  # nosec B608
+            f"SELECT {', '.join(COLUMNS[table])} FROM {table}"  # noqa: S608
             f" WHERE {_key(table)} = ANY (:ids){_order(table)}",
             values,
         )
@@ -60,7 +60,7 @@ class Copies:
         for table, of_it in rows.items():
             columns = [name for name in COLUMNS[table] if name != "n"]
             self._connection.executemany(
-                f"INSERT INTO {table} ({', '.join(columns)})"  # noqa: S608  # nosec B608
+                f"INSERT INTO {table} ({', '.join(columns)})"  # noqa: S608
                 f" VALUES ({', '.join(':' + each for each in columns)})",
                 of_it,
             )
@@ -71,7 +71,7 @@ class Copies:
 
     def events(self) -> list[dict[str, Any]]:
         """The events that were appended, in their order."""
-        query = f"SELECT {', '.join(EVENT)} FROM events ORDER BY seq"  # noqa: S608  # nosec B608
+        query = f"SELECT {', '.join(EVENT)} FROM events ORDER BY seq"  # noqa: S608
         rows = self._connection.execute(query)
         return list(map(_values, rows))
 
@@ -80,7 +80,7 @@ class Copies:
         counted = "row_number() OVER (PARTITION BY box ORDER BY n) AS n"
         answers = [
             self._connection.execute(
-                f"SELECT {', '.join(counted if name == 'n' else name for name in columns)}"  # noqa: S608  # nosec B608
+                f"SELECT {', '.join(counted if name == 'n' else name for name in columns)}"  # noqa: S608
                 f" FROM {table}{_order(table)}"
             ).fetchall()
             for table, columns in COLUMNS.items()
@@ -107,7 +107,7 @@ class Copies:
     def replay(self, events: Sequence[Row]) -> None:
         """Fills the tables from events alone."""
         self._connection.executemany(
-            f"INSERT INTO events ({', '.join(EVENT)}) VALUES ({', '.join(':' + each for each in EVENT)})",  # noqa: S608  # nosec B608
+            f"INSERT INTO events ({', '.join(EVENT)}) VALUES ({', '.join(':' + each for each in EVENT)})",  # noqa: S608
             [_values(row) for row in events],
         )
         self.writer.rebuild()

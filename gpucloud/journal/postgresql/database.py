@@ -166,7 +166,7 @@ class Database:
                         hint="try again",
                     )
                 if writer.is_sure:
-                    time.sleep(random.uniform(0, pause_s))  # noqa: S311  # nosec B311
+                    time.sleep(random.uniform(0, pause_s))  # noqa: S311
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def check(self) -> None:

@@ -48,7 +48,7 @@ def statements(address: Address, before: int, kind: str, *, has_schema: bool = F
     """The statements that lead from a version to this one; they belong into one transaction."""
     own = "SET LOCAL ROLE gc_owner"
     steps = [statement.replace("{schema}", address.schema) for step in STEPS[before:] for statement in step]
-    marks = [f"INSERT INTO schema_version (version) VALUES ({n + 1})" for n in range(before, VERSION)]  # noqa: S608  # nosec B608
+    marks = [f"INSERT INTO schema_version (version) VALUES ({n + 1})" for n in range(before, VERSION)]  # noqa: S608
     lock = f"SELECT pg_advisory_xact_lock({LOCK.replace('current_schema()', repr(address.schema))})"
     if before:
         return [lock, own, *steps, *marks]
@@ -62,7 +62,7 @@ def statements(address: Address, before: int, kind: str, *, has_schema: bool = F
         own,
         VERSIONS,
         *steps,
-        f"INSERT INTO about VALUES ('{kind}')",  # noqa: S608  # nosec B608
+        f"INSERT INTO about VALUES ('{kind}')",  # noqa: S608
         *marks,
     ]
 

@@ -178,24 +178,23 @@ def _upsert(table: str) -> str:
     news = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns if name != "id")
     return f"""INSERT INTO {table} ({", ".join(columns)}) SELECT {", ".join(columns)}
         FROM jsonb_populate_recordset(NULL::{table}, change -> '{table}')
-        ON CONFLICT (id) DO UPDATE SET {news};"""  # noqa: S608  # nosec B608
+        ON CONFLICT (id) DO UPDATE SET {news};"""  # noqa: S608
 
 
 def _replace(table: str) -> str:
     columns = ", ".join(COLUMNS[table])
     return f"""DELETE FROM {table} WHERE box = ANY (ARRAY(SELECT jsonb_object_keys(change -> '{table}')));
     INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_each(change -> '{table}') AS of_box,
-        jsonb_populate_recordset(NULL::{table}, of_box.value);"""  # noqa: S608  # nosec B608
+        jsonb_populate_recordset(NULL::{table}, of_box.value);"""  # noqa: S608
 
 
 def _append_to(*held: str) -> str:
     """The function that writes a change to what has events of its own, in these tables."""
     locks = "".join(
-        f"    PERFORM FROM {table} WHERE id = ANY (ids) ORDER BY id FOR UPDATE;\n"  # nosec B608
-        for table in held
+        f"    PERFORM FROM {table} WHERE id = ANY (ids) ORDER BY id FOR UPDATE;\n" for table in held
     )
     positions = "\n            UNION ALL ".join(
-        f"SELECT id, epoch, number FROM {table} WHERE id = ANY (ids)"  # noqa: S608  # nosec B608
+        f"SELECT id, epoch, number FROM {table} WHERE id = ANY (ids)"  # noqa: S608
         for table in held
     )
     upserts = "\n    ".join(map(_upsert, held))
@@ -233,7 +232,7 @@ BEGIN
     {"".join(map(_replace, PARTS))}
     RETURN 'written';
 END $$
-"""  # noqa: S608  # nosec B608
+"""  # noqa: S608
 
 
 _APPEND = _append_to(*HELD)
@@ -260,7 +259,7 @@ BEGIN
     GRANT gc_operator TO gc_admin;
     EXECUTE format('GRANT gc_owner, gc_admin TO %I', session_user);
 END $$
-"""  # nosec B608
+"""
 
 _MINE = """
 CREATE FUNCTION mine(whose text) RETURNS boolean LANGUAGE sql STABLE
@@ -321,7 +320,7 @@ _ADMIN = "pg_has_role(session_user, 'gc_admin', 'member')"
 _BUDGET_RIGHTS = [
     "GRANT SELECT ON budgets TO gc_viewer",
     *_rows_of("budgets", _ADMIN, "INSERT", "UPDATE"),
-    "CREATE POLICY budgets_of_admins ON events FOR INSERT WITH CHECK (actor = session_user AND "  # nosec B608
+    "CREATE POLICY budgets_of_admins ON events FOR INSERT WITH CHECK (actor = session_user AND "
     f"{_ADMIN} AND EXISTS (SELECT FROM budgets WHERE id = box))",
 ]
 """Admins alone set budgets. Operators may lock their rows, as every change does, and find none to write."""

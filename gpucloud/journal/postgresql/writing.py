@@ -153,7 +153,7 @@ class Writer(Reader):
         ]
         queries = [
             (
-                f"UPDATE {table} SET lease = new.lease"  # noqa: S608  # nosec B608
+                f"UPDATE {table} SET lease = new.lease"  # noqa: S608
                 " FROM jsonb_to_recordset(:leases) AS new(id text, epoch integer, lease text)"
                 f" WHERE {table}.id = new.id AND {table}.epoch = new.epoch AND {table}.lease IS NOT NULL",
                 {"leases": json.dumps(leases)},
@@ -164,10 +164,10 @@ class Writer(Reader):
 
     def rebuild(self) -> None:
         """Has every event take effect again, on empty tables."""
-        ids = " UNION ALL ".join(f"SELECT id FROM {table}" for table in NUMBERED)  # noqa: S608  # nosec B608
+        ids = " UNION ALL ".join(f"SELECT id FROM {table}" for table in NUMBERED)  # noqa: S608
         columns = ", ".join(EVENT)
         [held, events] = self._server(
-            [(ids, {}), (f"SELECT {columns} FROM events ORDER BY seq", {})],  # noqa: S608  # nosec B608
+            [(ids, {}), (f"SELECT {columns} FROM events ORDER BY seq", {})],  # noqa: S608
             READ,
         )
         self._kept = {}

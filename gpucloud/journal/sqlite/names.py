@@ -14,24 +14,24 @@ GOING_ON = "state NOT IN ('ended', 'failed', 'cancelled')"
 BUSY_S = 0.05
 """How long to wait for another process: somebody waits for a key."""
 
-_NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'box' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
-_VOLUMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'volume' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
-_SNAPSHOTS = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot' AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+_NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'box' AND {LIVING} ORDER BY name"  # noqa: S608
+_VOLUMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'volume' AND {LIVING} ORDER BY name"  # noqa: S608
+_SNAPSHOTS = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot' AND {LIVING} ORDER BY name"  # noqa: S608
 _IMAGES = f"""SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot'
-    AND json_extract(facts, '$.snapshot.bootable') AND {LIVING} ORDER BY name"""  # noqa: S608  # nosec B608
+    AND json_extract(facts, '$.snapshot.bootable') AND {LIVING} ORDER BY name"""  # noqa: S608
 _DISKS = (
-    f"SELECT name, kind FROM boxes WHERE owner = ? AND kind IN ('box', 'volume') AND {LIVING} ORDER BY name"  # noqa: S608  # nosec B608
+    f"SELECT name, kind FROM boxes WHERE owner = ? AND kind IN ('box', 'volume') AND {LIVING} ORDER BY name"  # noqa: S608
 )
 _IDS = "SELECT id, name FROM boxes WHERE owner = ? ORDER BY created_at DESC LIMIT 100"
 _RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
-    WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608  # nosec B608
+    WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608
 _ALL_RUNS = """SELECT run_id, group_concat(name, ', ') FROM boxes
     WHERE owner = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY max(created_at) DESC LIMIT 100"""
 
 _RECORDED = "SELECT run_id, state FROM runs WHERE owner = ? ORDER BY id DESC LIMIT 100"
 _POLICY = "SELECT 1 FROM budgets WHERE id = ? AND terms IS NOT NULL"
 _SPOT = "SELECT 1 FROM boxes WHERE owner = ? AND json_extract(facts, '$.offer.purchase') = 'spot' LIMIT 1"
-_OPEN = f"SELECT run_id, state FROM runs WHERE owner = ? AND {GOING_ON} ORDER BY run_id"  # noqa: S608  # nosec B608
+_OPEN = f"SELECT run_id, state FROM runs WHERE owner = ? AND {GOING_ON} ORDER BY run_id"  # noqa: S608
 
 
 def box_names(journal: Path, owner: str) -> list[tuple[str, str]]:

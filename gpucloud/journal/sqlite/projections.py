@@ -50,7 +50,7 @@ def project(connection: sqlite3.Connection, box: str, number: int, at: str, even
     """
     _PROJECT[type(event)](connection, box, at, event)
     table = SETTINGS if isinstance(event, events.OF_SETTINGS) else _table_of(connection, box)
-    connection.execute(f"UPDATE {table} SET number = ? WHERE id = ?", (number, box))  # noqa: S608  # nosec B608
+    connection.execute(f"UPDATE {table} SET number = ? WHERE id = ?", (number, box))  # noqa: S608
 
 
 def _table_of(connection: sqlite3.Connection, id: str) -> str:  # noqa: A002  (the field's own name)
@@ -117,7 +117,7 @@ def _taken(connection: sqlite3.Connection, box: str, at: str, event: events.Take
 
 def _released(connection: sqlite3.Connection, box: str, at: str, event: events.Released) -> None:  # noqa: ARG001
     table = _table_of(connection, box)
-    connection.execute(f"UPDATE {table} SET lease = NULL WHERE id = ?", (box,))  # noqa: S608  # nosec B608
+    connection.execute(f"UPDATE {table} SET lease = NULL WHERE id = ?", (box,))  # noqa: S608
 
 
 def _intended(connection: sqlite3.Connection, box: str, at: str, event: events.Intended) -> None:
@@ -174,11 +174,11 @@ def _know(connection: sqlite3.Connection, box: str, at: str, resource: NamedRef,
     where = "box = :box AND cloud = :cloud AND account = :account AND region = :region AND kind = :kind"
     values = _columns(box, resource)
     known = connection.execute(
-        f"SELECT n, state FROM resources WHERE {where} AND id = :id",  # noqa: S608  # nosec B608
+        f"SELECT n, state FROM resources WHERE {where} AND id = :id",  # noqa: S608
         values,
     ).fetchone()
     pending = connection.execute(
-        f"SELECT n, name = :name AS same_name FROM resources WHERE {where} AND id = '' AND state = 'making'"  # noqa: S608  # nosec B608
+        f"SELECT n, name = :name AS same_name FROM resources WHERE {where} AND id = '' AND state = 'making'"  # noqa: S608
         " ORDER BY same_name DESC, n",
         values,
     ).fetchone()
@@ -315,7 +315,7 @@ def _of_box(connection: sqlite3.Connection, box: str, column: Literal["facts", "
     Raises:
         ValueError: there is no such box: its first event is missing.
     """
-    query = f"SELECT {column} FROM boxes WHERE id = ?"  # noqa: S608  # nosec B608
+    query = f"SELECT {column} FROM boxes WHERE id = ?"  # noqa: S608
     row = connection.execute(query, (box,)).fetchone()
     if row is None:
         raise ValueError(f"there is no box {box}")

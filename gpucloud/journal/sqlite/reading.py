@@ -39,7 +39,7 @@ WHERE {owned} AND json_extract(boxes.facts, '$.offer.purchase') = 'spot'
     AND json_extract(boxes.facts, '$.place') IS NOT NULL
 ORDER BY usage.n, usage.box
 """
-POSITION = " UNION ALL ".join(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in NUMBERED)  # noqa: S608  # nosec B608
+POSITION = " UNION ALL ".join(f"SELECT epoch, number FROM {table} WHERE id = :id" for table in NUMBERED)  # noqa: S608
 """Asks for the epoch of a box or run and the number of its last event."""
 _USAGE = """
 SELECT usage.*, machine.cloud, machine.region FROM usage LEFT JOIN resources AS machine
@@ -112,12 +112,12 @@ class Reader:
 
     def living_names(self, owner: str) -> set[str]:
         """The names that an owner's living boxes have."""
-        query = f"SELECT name FROM boxes WHERE {self.owned} AND {LIVING}"  # noqa: S608  # nosec B608
+        query = f"SELECT name FROM boxes WHERE {self.owned} AND {LIVING}"  # noqa: S608
         return {row["name"] for row in self._rows(query, {"owner": owner})}
 
     def living_of_run(self, owner: str, run_id: str | None) -> str | None:
         """The name of a living box that belongs to a run; ``None`` where there is none."""
-        query = f"SELECT name FROM boxes WHERE {self.owned} AND run_id = :run_id AND {LIVING}"  # noqa: S608  # nosec B608
+        query = f"SELECT name FROM boxes WHERE {self.owned} AND run_id = :run_id AND {LIVING}"  # noqa: S608
         names = [row["name"] for row in self._rows(query, {"owner": owner, "run_id": run_id})]
         return names[0] if names else None
 
@@ -146,7 +146,7 @@ class Reader:
         return self._runs(f"{self.owned} AND run_id = :run_id", {"owner": owner, "run_id": run_id})
 
     def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
-        return list(map(_run, self._rows(f"SELECT * FROM runs WHERE {condition} ORDER BY id", values)))  # noqa: S608  # nosec B608
+        return list(map(_run, self._rows(f"SELECT * FROM runs WHERE {condition} ORDER BY id", values)))  # noqa: S608
 
     # --- budgets and the policy
 
@@ -169,12 +169,12 @@ class Reader:
 
     def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
         """Create intents, oldest first: of one box or all, those without a known outcome or all."""
-        query = f"SELECT * FROM intents{_where(box, UNRESOLVED if unresolved else None)} ORDER BY at, id"  # noqa: S608  # nosec B608
+        query = f"SELECT * FROM intents{_where(box, UNRESOLVED if unresolved else None)} ORDER BY at, id"  # noqa: S608
         return list(map(_intent, self._rows(query, {"box": box})))
 
     def resources(self, box: str | None, *, present: bool) -> list[ResourceRow]:
         """Resources in the order in which they were made: of one box or all, those not gone or all."""
-        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n, box"  # noqa: S608  # nosec B608
+        query = f"SELECT * FROM resources{_where(box, PRESENT if present else None)} ORDER BY n, box"  # noqa: S608
         return list(map(_resource, self._rows(query, {"box": box})))
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
@@ -182,7 +182,7 @@ class Reader:
         return [
             _resource(row)
             for condition, values in _among("box", ids)
-            for row in self._rows(f"SELECT * FROM resources WHERE {condition} ORDER BY n, box", values)  # noqa: S608  # nosec B608
+            for row in self._rows(f"SELECT * FROM resources WHERE {condition} ORDER BY n, box", values)  # noqa: S608
         ]
 
     def spot_runs(self, owner: str) -> list[SpotRun]:
@@ -215,10 +215,10 @@ class Reader:
 
     def _boxes(self, condition: str, values: Mapping[str, Any]) -> list[Box]:
         """The boxes of a condition, by id, with what other tables hold of them."""
-        of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608  # nosec B608
+        of_these = f"box IN (SELECT id FROM boxes WHERE {condition})"  # noqa: S608
         queries = (
-            f"SELECT * FROM boxes WHERE {condition} ORDER BY id",  # noqa: S608  # nosec B608
-            f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number",  # noqa: S608  # nosec B608
+            f"SELECT * FROM boxes WHERE {condition} ORDER BY id",  # noqa: S608
+            f"SELECT * FROM nodes WHERE {of_these} ORDER BY box, number",  # noqa: S608
             f"{_USAGE} WHERE usage.{of_these} ORDER BY usage.n",
         )
         boxes, node_rows, usage_rows = self._ask([(query, values) for query in queries])

@@ -81,7 +81,7 @@ class Writer(Reader):
         rows = [{"id": id_, "epoch": epoch, "lease": json.dumps(plain(lease))} for id_, epoch, lease in held]
         for table in HELD:
             self._connection.executemany(
-                f"UPDATE {table} SET lease = :lease"  # noqa: S608  # nosec B608
+                f"UPDATE {table} SET lease = :lease"  # noqa: S608
                 " WHERE id = :id AND epoch = :epoch AND lease IS NOT NULL",
                 rows,
             )
@@ -89,5 +89,5 @@ class Writer(Reader):
     def rebuild(self) -> None:
         """Empties the tables and replays every event into them."""
         for table in PROJECTIONS:
-            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608  # nosec B608
+            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
         replay(self._connection)

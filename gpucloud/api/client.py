@@ -664,7 +664,7 @@ class Client:
         accept_snapshot_price: bool = False,
         first_node_only: bool = False,
     ) -> Ran:
-        """Launches a box for one command, and deletes the box in every outcome.
+        """Launches a box for one command; then deletes it, unless files of it could not be copied.
 
         On a box of several nodes the command runs on all of them at the same time. Each is told its rank
         (``NODE_RANK``, ``MASTER_ADDR`` …), each line of output begins with its node (``[0]``), and when one

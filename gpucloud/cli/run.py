@@ -162,7 +162,7 @@ def run(
     ] = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> int:
-    """Launch a box for one command, and delete the box in every outcome.
+    """Launch a box for one command; then delete it, unless files of --fetch could not be copied.
 
     Exits with the command's exit code; 124 after --timeout, 125 if gpucloud itself fails. The command runs in
     the home folder, where --sync copies its files, without what git ignores, .git and virtual environments;

@@ -1,1 +1,1 @@
-"""Work that outlives a box: a run of one command, in every outcome without a box left behind."""
+"""Work that outlives a box: a run of one command, whose box goes with it unless it keeps results."""

@@ -1,4 +1,4 @@
-"""A run in the foreground: one command on a box, which is gone when the run ends, in every outcome."""
+"""A run in the foreground: one command on a box, which goes with it unless it keeps results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``run``: a box for one command, which is gone in every outcome."""
+"""``run``: a box for one command, which is gone in every outcome; test_fetch.py has what keeps it."""
 
 from __future__ import annotations
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tests.chaos.lab import OWNER, STRANGER, Before, Home
+
+if TYPE_CHECKING:
+    from tests.cli.test_checkpoints import Store
 
 Line = tuple[str, ...]
 WANTED = ("--gpu", "T4", "--allow-from", "198.51.100.7/32")
@@ -27,9 +32,9 @@ FAILS = "false"
 """The set-up of a victim that fails."""
 UNFIT = "true"
 """The set-up of a victim whose second node is unfit, and is replaced alone."""
-BEGUN, NO_ROOM, RESULT = "begun", "no-room", "paid for"
-"""Files of a home: how often commands of runs have begun; one that is there while nothing can be copied; and
-what a result holds."""
+BEGUN, NO_ROOM, STORED, RESULT = "begun", "no-room", "stored", "paid for"
+"""Files of a home: how often commands of runs have begun; one that is there while nothing can be copied; one
+that is there where a store has the end of the command and its result; and what a result holds."""
 MOST_USD = {"aws": "0.60", "azure": "0.60", "alibaba": "1.20"}
 MOST_USD_OF_SPOT = {"aws": "0.25", "azure": "0.10", "alibaba": "0.20"}
 """A little above what the cheapest machine costs there."""
@@ -130,6 +135,11 @@ def _detached(home: Home, cloud: str) -> None:
 def _interrupted(home: Home, cloud: str) -> None:
     """A detached run is there, whose box its cloud has taken back."""
     _detached(home, cloud)
+    _take_back(home)
+
+
+def _take_back(home: Home) -> None:
+    """Our one machine is gone."""
     ours = [each for each in home.lab.billing() if each["owner"] != STRANGER]
     [machine] = [each["id"] for each in ours if each["kind"] == "instance"]
     home.lab.clouds.interrupt(machine, notice_s=0)
@@ -154,6 +164,25 @@ def _not_fetched(home: Home, cloud: str) -> None:
     done = home.run("tend")
     assert done.code == 8, done.err
     (home.path / NO_ROOM).unlink()
+
+
+def _ended_itself(home: Home, cloud: str) -> None:
+    """A detached run is there whose box is gone; it has stored before how the command ended, and its file."""
+    store = _store(home, cloud)
+    place = ("--checkpoint-to", store.url, *store.options)
+    done = home.run(*_fetching("--detach", "--spot", "--restarts", "9", *place)(cloud))
+    assert done.code == 0, done.err
+    _take_back(home)
+    (home.path / STORED).touch()
+
+
+def _with_its_record(home: Home, cloud: str) -> None:
+    """The store has what that box has written last."""
+    store = _store(home, cloud)
+    result = {"asked": "out", "path": "out", "folder": False, "files": {"out": [len(RESULT), 1]}, "links": {}}
+    record = {"run": "r", "attempt": 1, "exit_code": 0, "timed_out": False, "absent": [], "left_out": []}
+    store.put("r/attempts/1/results/0/out", RESULT.encode())
+    store.put("r/attempts/1/ended.json", json.dumps({**record, "results": [result]}).encode())
 
 
 def _forgotten(home: Home, cloud: str) -> None:
@@ -219,11 +248,16 @@ def _attached(home: Home, cloud: str) -> None:
 
 def _with_a_set(home: Home, cloud: str) -> None:
     """A data set is there."""
+    _store(home, cloud).put("a", b"one")
+
+
+def _store(home: Home, cloud: str) -> Store:
+    """A bucket, which is made unless it is there."""
     from tests.cli.test_checkpoints import STORES
     from tests.shell import Shell
 
     scheme, _, _ = SETS[cloud][0].partition(":")
-    STORES[scheme](Shell(home.path, home.path, home.lab.endpoint)).put("a", b"one")
+    return STORES[scheme](Shell(home.path, home.path, home.lab.endpoint))
 
 
 _COPY = ("snapshot", "create", "monday", "--of", "data", "--yes")
@@ -310,6 +344,14 @@ SCENES = {
             name="down-fetch",
             before=_not_fetched,
             line=always("down", "--run-id", "r", "--yes"),
+            ends=True,
+            kinds=OF_RESULTS,
+        ),
+        Scene(
+            name="tend-stored",
+            before=_ended_itself,
+            beside=_with_its_record,
+            line=always("tend"),
             ends=True,
             kinds=OF_RESULTS,
         ),

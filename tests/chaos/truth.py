@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.chaos.lab import STRANGER, Home
-from tests.chaos.scenes import BEGUN, RESULT
+from tests.chaos.scenes import BEGUN, RESULT, STORED
 
 LONGEST = timedelta(hours=48, minutes=30)
 """The latest end that a scene asks for, and what a victim may have waited before it asked."""
@@ -91,7 +91,7 @@ def check_runs(home: Home) -> list[str]:
 
 
 def check_results(home: Home) -> list[str]:
-    """What a command has left, which has ended, is here or on a box that is billed; and it has run once."""
+    """What a command has left is here, in a store or on a box that is billed; and it has run once."""
     wrong: list[str] = []
     begun = home.path / BEGUN
     times = len(begun.read_text().splitlines()) if begun.exists() else 0
@@ -101,7 +101,10 @@ def check_results(home: Home) -> list[str]:
     result = home.path / "here" / "out"
     whole = result.exists() and result.read_text() == RESULT
     machines = [entry for entry in ours(home) if entry["kind"] == "instance"]
-    if ended and not whole and not machines:
+    stored = (home.path / STORED).exists()
+    if stored and times > 1:
+        wrong.append(f"a command whose end is stored has begun {times} times")
+    if ended and not whole and not machines and not stored:
         wrong.append("results are lost: the command has ended, nothing is here, and its box is gone")
     return wrong
 

@@ -49,11 +49,11 @@ import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.code
 import gpucloud.runs.deserted
-import gpucloud.runs.detached
 import gpucloud.runs.job
 import gpucloud.runs.results
 import gpucloud.runs.run
 import gpucloud.runs.tend
+import gpucloud.ssh.checkpoints
 import gpucloud.ssh.data
 import gpucloud_azure.create
 from gpucloud import Cluster, GpucloudError, NodeClass, OwedError, SlotState, Spec
@@ -67,6 +67,7 @@ from gpucloud.journal.facts import Measured
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.boot import BootState
+from gpucloud.ssh.checkpoints import Begun
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.files import NotCopiedError
 from gpucloud.ssh.job import RUN, JobState
@@ -156,7 +157,11 @@ def main() -> None:
         (gpucloud.boxes.starting, "bring_back", told),
         (gpucloud.api.launching, "start", told),
         (gpucloud.runs.code, "send_frozen", told),
-        (gpucloud.runs.detached, "start", begun),
+        (gpucloud.ssh.checkpoints, "install", told),
+        (gpucloud.ssh.checkpoints, "send_credentials", told),
+        (gpucloud.ssh.checkpoints, "begin", nothing_restored),
+        (gpucloud.ssh.checkpoints, "watch", told),
+        (gpucloud.ssh.checkpoints, "wait", told),
         (gpucloud.runs.tend, "jobs", ended),
         (gpucloud.runs.tend, "keep_logs", told),
         (gpucloud.runs.tend, "reach", told),
@@ -261,6 +266,11 @@ def begun(*_: object, **__: object) -> None:
     """In place of starting the command of a run: it is counted."""
     with Path(os.environ["HOME"], BEGUN).open("a") as file:
         file.write("begun\n")
+
+
+def nothing_restored(*_: object, **__: object) -> Begun:
+    """In place of restoring a checkpoint on a box: there is none."""
+    return Begun(folder="/kept", restored=None, damaged=())
 
 
 def brought(_: Target, source: str, here: str, **__: object) -> None:

@@ -338,7 +338,8 @@ def azure_container(lab: Azure) -> Any:
         credential={"account_name": "checkpoints", "account_key": key},
         connection_verify=lab.authority,
     )
-    container.create_container()
+    if not container.exists():
+        container.create_container()
     return container
 
 

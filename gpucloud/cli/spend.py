@@ -26,6 +26,7 @@ from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
+    from gpucloud.api.stored import RunStore
     from gpucloud.cli.output import Output
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.documents import SpendDocument
@@ -83,8 +84,14 @@ def spend(
         _write_focus(app, rows)
         return
     spent = app.client.spend(since=first, run_id=run_id, all_owners=all_owners)
+    _answer(app, spent, keys, app.client.stores(run_id=run_id) if stores else None, csv=csv)
+
+
+def _answer(
+    app: App, spent: Spend, keys: Sequence[str] | None, held: Sequence[RunStore] | None, *, csv: bool
+) -> None:
+    """Writes what was spent, in the form that was asked for, and what stores hold, if they were asked."""
     groups = None if keys is None else grouped(spent, keys)
-    held = app.client.stores(run_id=run_id) if stores else None
     if app.output.json:
         of_stores = {} if held is None else {"stores": [each.document() for each in held]}
         app.output.document("spend", {**_document(spent, keys, groups), **of_stores})

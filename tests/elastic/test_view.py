@@ -41,9 +41,11 @@ def a_wish(names: tuple[str, ...] = (ONE,), **changes: Any) -> Run:
         "work": Work(spec={}, command="", slots=slots),
         "attempts": (Attempt(box="b-1", at=START),),
         "detached": True,
+        "unattended": True,
         "restart_at": None,
         "exit_code": None,
         "failure": None,
+        "not_fetched": None,
     }
     return Run(**(values | changes))
 

@@ -33,10 +33,10 @@ API, TOKEN = "https://10.0.0.5:6443", "K10ab::server:a-secret-token"
 K3S = """
     setup: |
       program="$(dirname "$(command -v systemctl)")/k3s"
-      cat >"$program" <<'END'
+      cat >"$program" <<END
       #!/bin/sh
-      printf '%s\\n' "$@" >/home/gpucloud/k3s.words
-      cp "$3" /home/gpucloud/k3s.json
+      printf '%s\\n' "\\$@" >$HOME/k3s.words
+      cp "\\$3" $HOME/k3s.json
       exec sleep 3600
       END
       chmod 755 "$program"

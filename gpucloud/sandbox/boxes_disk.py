@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 import uuid
@@ -105,6 +106,18 @@ class Disk:
     def home(self, user: str) -> Path:
         """A user's home folder."""
         return self.root / "home" / user
+
+    def make_home(self, user: str) -> None:
+        """Makes a user's home folder, unless it is there.
+
+        This machine's /etc/profile sets the search path anew: a login shell finds the emulated programs by the
+        user's own profile, and none of this machine's instead.
+        """
+        home = self.home(user)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        profile = home / ".profile"
+        if not profile.exists():
+            profile.write_text(f'PATH={shlex.quote(str(self.shims))}:"$PATH"\n', encoding="utf-8")
 
     def authorized_keys(self, user: str) -> list[asyncssh.SSHKey]:
         """The keys that were added to a user since the first boot."""

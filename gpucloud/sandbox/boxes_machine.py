@@ -148,7 +148,7 @@ class Box:
         for user in self._users:
             keys = [asyncssh.import_public_key(key) for key in user.keys]
             self._keys.setdefault(user.name, []).extend(keys)
-            self._disk.home(user.name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._disk.make_home(user.name)
         if self.running:
             self._ssh = await boxes_ssh.listen(self, self._disk.host_key())
             self.port = self._ssh.get_port()

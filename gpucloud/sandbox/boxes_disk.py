@@ -31,6 +31,7 @@ FOLDERS = (
     "tmp",
     "workspace",
     "etc/profile.d",
+    "etc/security/limits.d",
     "etc/systemd/system",
     "etc/ssh",
     str(Path(KERNEL_LOG).parent),

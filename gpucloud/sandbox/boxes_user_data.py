@@ -23,6 +23,7 @@ OWN_PATHS = tuple(
         "etc/gpucloud",
         "etc/modprobe.d",
         "etc/profile.d",
+        "etc/security/limits.d",
         "etc/ssh",
         "etc/systemd/system",
         "etc/udev",

@@ -111,8 +111,8 @@ class Disk:
     def make_home(self, user: str) -> None:
         """Makes a user's home folder, unless it is there.
 
-        This machine's /etc/profile sets the search path anew: a login shell finds the emulated programs by the
-        user's own profile, and none of this machine's instead.
+        This machine's /etc/profile sets the search path anew: by the user's own profile a login shell finds
+        the emulated programs again.
         """
         home = self.home(user)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ def upload(
         for entry in selection.entries:
             rsync_up(node, selection.here(entry), source.remote, quiet=quiet, tell=tell)
         return
-    paths = [entry.path for entry in selection.entries] or ["."]  # an empty folder is one on the box too
+    paths = [entry.path for entry in selection.entries]
     rsync_up(node, f"{selection.root.rstrip('/')}/", source.remote, paths=paths, quiet=quiet, tell=tell)
 
 

@@ -170,7 +170,10 @@ def select(source: Source, exclude: Sequence[str] = ()) -> Selection:
         return chosen
     try:
         if source.contents:
-            return _walk(Selection(source, local), "", exclude)
+            chosen = _walk(Selection(source, local), "", exclude)
+            if not chosen.entries and posixpath.normpath(source.remote) != ".":  # the home folder is there
+                chosen.entries.append(Entry(".", Kind.FOLDER))
+            return chosen
         folder = posixpath.normpath(local)
         name = posixpath.basename(folder)
         chosen = Selection(source, posixpath.dirname(folder) or ".", [Entry(name, Kind.FOLDER)])

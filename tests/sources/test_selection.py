@@ -180,6 +180,20 @@ def test_sources_go_where_rsync_would_put_them(tmp_path: Path, monkeypatch: pyte
         assert [chosen.there(each) for each in chosen.entries if each.kind is Kind.FILE] == expected
 
 
+def test_an_empty_folder_is_one_on_the_box_too_but_for_the_home_folder_which_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who copies into the home folder leaves its mode alone: ssh asks for that."""
+    monkeypatch.chdir(tmp_path)
+    Path("work").mkdir()
+    for item, there in (("work/:work", ["work"]), ("work", ["work"]), ("work/:/data/x", ["/data/x"])):
+        [chosen] = select_all((item,))
+        assert [chosen.there(each) for each in chosen.entries] == there
+    for item in ("work/", "work/:~/"):
+        [chosen] = select_all((item,))
+        assert chosen.entries == []
+
+
 def test_two_sources_for_the_same_place_are_refused_and_folders_may_be_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,10 @@ Files = Sequence[tuple[str, str]]
 """(path on the box, path here) each."""
 
 
+_MAY_PASS = (NotCopiedError, ConnectionFailedError, TimedOutError, UsageError, OSError)
+"""Why a copy fails that may succeed later: also a program that is gone here, or cannot be started."""
+
+
 class NotFetchedError(GpucloudError):
     """A command has ended, and some of its files are not here. Its box stays until its deadline.
 
@@ -153,7 +157,7 @@ class Results:
                 left.pop(0)
             except InterruptedBySignal as error:
                 raise self._stopped(why, error, may_discard=may_discard) from error
-            except (NotCopiedError, ConnectionFailedError, TimedOutError) as error:
+            except _MAY_PASS as error:
                 if self.context.clock() + timedelta(seconds=pause_s) >= end:
                     raise self._kept(f"{why}: {error}") from error
                 try:

@@ -114,6 +114,28 @@ def test_a_run_that_is_killed_while_it_copies_loses_nothing(cli: Shell) -> None:
     is_home(cli)
 
 
+def test_a_program_that_is_gone_when_the_command_has_ended_keeps_the_box(cli: Shell) -> None:
+    """It was there when the box was bought."""
+    programs = cli.home / "programs"
+    programs.mkdir()
+    for name in ("bash", "rsync", "sh", "ssh", "ssh-keygen"):
+        found = shutil.which(name)
+        assert found is not None, name
+        (programs / name).symlink_to(found)
+    process = cli.start(*RUN, "--restarts", "3", "--fetch", "out:here/", *ONCE, PATH=str(programs))
+    assert isinstance(process, Forked)
+    for line in process.stderr:
+        if "  job  " in line:
+            (programs / "rsync").unlink()
+        if "trying again" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    assert cli.finish(process).code == 125
+    is_kept(cli, timedelta(hours=1, minutes=50), timedelta(hours=2))
+    assert cli("runs", "fetch", "r").code == 0
+    is_home(cli)
+
+
 def test_what_was_not_written_keeps_the_box_for_half_an_hour(cli: Shell) -> None:
     ran = cli(*RUN, "--fetch", "otu:here/", "--json", *ONCE)
     assert (ran.code, ran.error["class"]) == (125, "not_fetched")

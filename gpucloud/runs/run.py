@@ -11,12 +11,12 @@ from gpucloud.boxes.bring_up import UnfitError, check_gpus
 from gpucloud.boxes.kept_logs import keep_logs
 from gpucloud.boxes.launch import abandon
 from gpucloud.boxes.teardown import take_down
-from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
+from gpucloud.errors import BoxLostError, GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.inventory.discovery import Patience, begin, finish
 from gpucloud.inventory.down import ended_unrecorded
 from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.errors import JournalError
-from gpucloud.journal.events import Seen
+from gpucloud.journal.events import RunFetching, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
@@ -37,7 +37,7 @@ from gpucloud.runs.rules import (
     job_environment,
     may_restart,
 )
-from gpucloud.runs.stored_results import stored_of
+from gpucloud.runs.stored_results import Stored, stored_of, with_lost
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Target, forget
 from gpucloud.ssh.keys import key_folder
@@ -115,6 +115,7 @@ class Attendant:
 
     def _until_ended(self) -> Exited:
         while True:
+            self.box = None
             try:
                 self.box = self.buy(self._now(), self.orders.checkpoints)
                 return self._with_box(self.box)
@@ -122,12 +123,31 @@ class Attendant:
                 loss = loss_of(error)
                 if loss is None:
                     raise
+                if self.box is not None and isinstance(error, BoxLostError | ConnectionFailedError):
+                    stored = stored_of(self.context, self._now(), self.context.journal.box(self.box.id))
+                    if stored is not None and stored.record.exit_code != ASKS_FOR_RESTART:
+                        return self._from_store(stored)
                 kept = self.orders.checkpoints
                 newest = checkpoints.newest(self.context, kept) if kept else None
                 step = write_loss(self.context, self._now(), loss, error.message, newest)
                 if isinstance(step, Stop):
                     raise step.error or error from error
                 self._wait(error.message, step)
+
+    def _from_store(self, stored: Stored) -> Exited:
+        """Copies the files of a command that had ended before its box was lost; it is not run again.
+
+        Raises:
+            NotFetchedError: some could not be copied; the store has them.
+        """
+        run, how = self._now(), stored.how(self.record.work)
+        assert run.box is not None  # noqa: S101  (its command has run there)
+        if not run.work.fetch:
+            return how
+        self.context.journal.write(run, RunFetching(exit_code=how.code, failure=how.failure))
+        lost = stored.fetch(run.work.fetch, self.context.journal.box(run.box), within_s=TRY_FOR_S)
+        self.not_fetched += lost
+        return with_lost(how, lost)
 
     def _wait(self, why: str, step: Restart) -> None:
         """Waits until another attempt is due."""

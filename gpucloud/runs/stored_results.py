@@ -13,7 +13,7 @@ from secrets import token_hex
 from gpucloud.clouds.kit import LongerError
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, UsageError
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import Exited, Failure
+from gpucloud.journal.runs import Exited, Failure, Work
 from gpucloud.runs.checkpoints import Settings, attempts_in, folder_name, locate
 from gpucloud.runs.exit_record import (
     ENDED,
@@ -31,6 +31,7 @@ from gpucloud.runs.exit_record import (
 )
 from gpucloud.runs.record import MOST_OF_MESSAGE
 from gpucloud.runs.results import NotFetchedError
+from gpucloud.runs.rules import timed_out
 from gpucloud.runs.saved import STEP
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
@@ -55,6 +56,12 @@ class Stored:
     def folder(self) -> str:
         """The folder of the attempt in the container."""
         return f"{self.settings.attempts}/{self.record.attempt}"
+
+    def how(self, work: Work) -> Exited:
+        """How the command of a run ended."""
+        if self.record.timed_out and work.timeout_s is not None:
+            return timed_out(work.timeout_s)
+        return Exited(self.record.exit_code)
 
     @property
     def paths(self) -> Sequence[str]:

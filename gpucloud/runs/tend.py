@@ -172,12 +172,10 @@ class Tender:
 
     def _by_record(self, run: Run, stored: Stored) -> Finding:
         """The end of a command as its box has recorded it."""
-        record = stored.record
-        if record.timed_out and run.work.timeout_s is not None:
-            return InStore(timed_out(run.work.timeout_s), stored)
-        if record.exit_code == ASKS_FOR_RESTART and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
+        how = stored.how(run.work)
+        if how.code == ASKS_FOR_RESTART and may_restart(run.work, run.attempts[:-1], Loss.REQUEST):
             return Fate(loss=Loss.REQUEST, message="the command asked for a restart")
-        return InStore(Exited(record.exit_code), stored)
+        return InStore(how, stored)
 
     def _still_waits(self, run: Run) -> Finding:
         """The end of a run that has waited long enough for a box, or whose deadline has passed."""

@@ -14,6 +14,7 @@ from tests.shell import Shell
 from tests.waiting import until
 
 RUN = ("run", "--gpu", "T4", "--ttl", "2h", "--detach", "--restarts", "10", "--fetch", "out:here/")
+ATTACHED = ("run", "--gpu", "T4", "--cloud", "aws", "--spot", "--restarts", "3", "--fetch", "out:here/")
 ENDED, RESULT = "r1/attempts/1/ended.json", "r1/attempts/1/results/0/out"
 
 
@@ -42,6 +43,25 @@ def test_a_box_that_ended_itself_was_no_loss_and_its_results_come_home(cli: Shel
     assert (cli.home / "here/out").read_text() == "ran\n"
     assert (show(cli)["state"], show(cli)["exit_code"], show(cli)["restarts"]) == ("ended", 0, 0)
     assert store.get("r1/attempts/1/logs/job.log") is None, "it has said nothing"
+    assert cli.billed() == []
+
+
+def test_a_run_that_is_waited_for_runs_no_command_again_whose_end_is_stored(cli: Shell) -> None:
+    """Its box is lost before anybody here has heard of the end."""
+    store = s3_store(cli)
+    process = cli.start(*ATTACHED, *store.short_line, "--", "sh", "-c", "echo begun; sleep 600")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    result = {"asked": "out", "path": "out", "folder": False, "files": {"out": [4, 1]}, "links": {}}
+    record = {"run": "r1", "attempt": 1, "exit_code": 0, "timed_out": False, "absent": [], "left_out": []}
+    store.put(RESULT, b"ran\n")
+    store.put(ENDED, json.dumps({**record, "results": [result]}).encode())
+    [machine] = {each["id"] for each in cli.billed()}
+    cli.sandbox.interrupt(machine, notice_s=0)
+    ended = cli.finish(process)
+    assert ended.code == 0, ended.err
+    assert (cli.home / "here/out").read_text() == "ran\n"
+    assert (show(cli)["state"], show(cli)["exit_code"], show(cli)["restarts"]) == ("ended", 0, 0)
     assert cli.billed() == []
 
 

@@ -35,6 +35,7 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
     """See :meth:`gpucloud.Client.tend`."""
     boxes = context.journal.boxes(owner=context.owner)
     troubles = refresh_all(context, [box for box in boxes if box.state is BoxState.READY])
+    runs = context.journal.runs(owner=context.owner)
     save_deserted(context)
     troubles += settle(context, budget_s=SETTLE_S)
     with isolated(troubles, "boxes of runs that are over"):
@@ -43,7 +44,8 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
         )
     buyer = _Buyer(client, context, variables)
     done: list[Tended] = []
-    for run in context.journal.runs(owner=context.owner):
+    for found in runs:
+        run = context.journal.run(found.id)
         with isolated(troubles, f"run {run.run_id!r}"):
             try:
                 done.append(Tender(context, buyer.buy).tend(run))

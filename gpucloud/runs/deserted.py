@@ -46,8 +46,10 @@ def save_deserted(context: Context, run_id: str | None = None) -> None:
     for box in context.journal.boxes(owner=context.owner):
         if not box.attended or box.state is not BoxState.READY or run_id not in {None, box.run_id}:
             continue
-        run = _run_of(context, box)
-        if run is None and box.checkpoints is None:
+        named = context.journal.runs_named(context.owner, box.run_id) if box.run_id else []
+        runs = [run for run in named if run.box == box.id]
+        run = next((run for run in runs if run.state not in RUNS_OVER), None)
+        if run is None and (runs or box.checkpoints is None):  # who wrote the end of a run had saved its work
             continue
         taken = context.take(box)
         if taken is not None:
@@ -57,12 +59,6 @@ def save_deserted(context: Context, run_id: str | None = None) -> None:
                 context.warn(STEP, f"warning: what is on {box.name} was not saved: {error.message}")
             finally:
                 context.journal.release(taken)
-
-
-def _run_of(context: Context, box: Box) -> Run | None:
-    """The run of a box that is not over."""
-    runs = context.journal.runs_named(context.owner, box.run_id) if box.run_id else []
-    return next((run for run in runs if run.state not in RUNS_OVER and run.box == box.id), None)
 
 
 def _save_work(context: Context, run: Run | None, box: Box) -> None:

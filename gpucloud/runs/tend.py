@@ -111,12 +111,14 @@ class Tender:
     buy: Callable[[Run, checkpoints.Settings | None], Box]
 
     def tend(self, run: Run) -> Tended:
-        """Looks after one run that is not over.
+        """Looks after one run; one that has just ended as its box was saved is only told.
 
         Raises:
             GpucloudError: a cloud or the box did not answer, or something is owed; the next look goes on.
         """
         context = self.context
+        if run.state in RUNS_OVER:
+            return _ended(run, _why(run.exit_code, run.failure))
         if run.work.slots is not None:
             return _left(run, f"the engine of cluster {run.work.slots.cluster} decides")
         if not context.may_take(run.lease):
@@ -130,7 +132,7 @@ class Tender:
                 context.journal.release(taken)
             return _left(run, "another process works on it")
         try:
-            done = self._write(taken, finding)
+            done = self._act(taken, finding)
             now = context.journal.held_run(taken)
             self._end_boxes(now)
             return self._restart(now) if self._is_due(now) else done
@@ -264,6 +266,17 @@ class Tender:
 
     # --- what is done about it
 
+    def _act(self, run: Run, finding: Finding) -> Tended:
+        """As :meth:`_write`; a box that ends itself in the middle has left the rest in the store."""
+        try:
+            return self._write(run, finding)
+        except ConnectionFailedError:
+            assert run.box is not None  # noqa: S101  (something of it was to be connected to)
+            stored = stored_of(self.context, run, self.context.journal.box(run.box))
+            if stored is None or not stored.is_all_there():
+                raise
+            return self._write(self.context.journal.held_run(run), self._by_record(run, stored))
+
     def _write(self, run: Run, finding: Finding) -> Tended:
         """Writes down what happened, before anything is ended or bought.
 
@@ -289,15 +302,13 @@ class Tender:
             case Fate(loss=None, ended=over):
                 assert over is not None  # noqa: S101  (it has one of both)
                 self.context.journal.write(run, over)
-                return _ended(run, over.failure.message if over.failure else str(over.state))
+                return _ended(run, _why(over.exit_code, over.failure))
             case Fate(loss=Loss() as loss, message=message):
                 return self._write_loss(run, loss, message)
             case _:
                 raise AssertionError(finding)
         self.context.journal.write(run, ended(how))
-        return _ended(
-            run, how.failure.message if how.failure else f"its command ended with exit code {how.code}"
-        )
+        return _ended(run, _why(how.code, how.failure))
 
     def _write_loss(self, run: Run, loss: Loss, message: str) -> Tended:
         kept = self._kept(run)
@@ -451,6 +462,10 @@ _PASSING = (JournalError, RunTakenError, NotHereError, CodeNotHereError)
 
 def _left(run: Run, why: str) -> Tended:
     return Tended(run_id=run.run_id, did=Did.LEFT, message=why)
+
+
+def _why(exit_code: int | None, failure: Failure | None) -> str:
+    return failure.message if failure else f"its command ended with exit code {exit_code}"
 
 
 def _ended(run: Run, why: str) -> Tended:

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from gpucloud.errors import GpucloudError, InterruptedBySignal
+from gpucloud.signals import handling
 
 T = TypeVar("T")
 
@@ -65,8 +66,6 @@ class Tasks:
         monotonic: the clock of the budgets, in seconds.
     """
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
     def __init__(
         self, nap: Callable[[float], None] | None = None, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
@@ -89,12 +88,8 @@ class Tasks:
     @contextmanager
     def listening(self) -> Generator[Tasks]:
         """Handles the signals while the body runs. Only the main thread can."""
-        old = {number: signal.signal(number, self._on_signal) for number in self.SIGNALS}
-        try:
+        with handling(self._on_signal):
             yield self
-        finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
 
     @contextmanager
     def finishing(self) -> Generator[None]:

@@ -42,6 +42,8 @@ ENTRY_POINTS = "gpucloud.sandboxes"
 IDLE_S = 1800.0
 _TICK_S = 0.1
 _LOCK_TRIES = 100
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""Those that a shell or ``nohup`` may have had ignored: what runs on the boxes would inherit that."""
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ def main() -> int:
     def stop(_signum: int, _frame: FrameType | None) -> None:
         sandbox.stopping.set()
 
-    for signum in (signal.SIGTERM, signal.SIGINT):
+    for signum in _STOPPING:
         signal.signal(signum, stop)
     given = {field.name: getattr(arguments, field.name) for field in fields(Pace)}
     sandbox.world.dials.set_pace({name: value for name, value in given.items() if value is not None})

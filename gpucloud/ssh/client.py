@@ -10,7 +10,6 @@ import ipaddress
 import os
 import re
 import shlex
-import signal
 import subprocess
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.signals import handling
 from gpucloud.ssh.bounded import Finished, TooMuchError, talk
 from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.keys import OWN_KEY, delete_keys, find_program, has_own_key, host_alias, known_hosts
@@ -42,9 +42,6 @@ MOST_WORDS = 65536
 
 IDENTITY = "GPUCLOUD_IDENTITY"
 """The variable that names the user's own key: a private key, or the ``.pub`` file of an agent's."""
-
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals by which a user ends a command."""
 
 SSH_FAILED = 255
 OWN_FILES = Path("/proc/self/fd")
@@ -416,12 +413,8 @@ def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int
     if threading.current_thread() is not threading.main_thread():
         yield came
         return
-    old = {number: signal.signal(number, pass_on) for number in ENDING}
-    try:
+    with handling(pass_on):
         yield came
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def check_not_broken(target: Target, code: int, said: str) -> None:

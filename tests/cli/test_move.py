@@ -47,9 +47,11 @@ def test_a_box_is_elsewhere_with_its_files_and_variables(cli: Shell) -> None:
 
 
 def test_files_that_cannot_be_copied_leave_the_old_box_alone(cli: Shell) -> None:
-    setup = "mkdir -p results/old/deep"
-    old = cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x", "--setup", setup)
-    assert cli("exec", "x", "--", "sh", "-c", "rm -r results; mkdir results; echo > results/old").code == 0
+    old = cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x")
+    longer_than_any_path = (
+        'mkdir results; for each in $(seq 20); do mkdir outer; mv results "outer/$1"; mv outer results; done'
+    )
+    assert cli("exec", "x", "--", "sh", "-c", longer_than_any_path, "sh", 250 * "d").code == 0
     refused = cli("move", "x", "--to", "azure", "--path", "results", "--yes", "--json")
     assert refused.code == 1
     assert "rsync failed" in refused.error["message"]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.forked import Forked
 from tests.processes import command_lines, ssh_of
-from tests.shell import TIMEOUT_S, Shell
+from tests.shell import PROGRAMS, TIMEOUT_S, Shell
 from tests.waiting import PATIENCE_S, until
 
 ON = ("run", "--gpu", "T4", "--cloud")
@@ -160,6 +160,23 @@ def test_a_signal_takes_the_box_down(cli: Shell, number: signal.Signals) -> None
     assert "deleting the resources of" in err
     assert cli.sandbox.status()["billing"] == []
     assert states(cli) == ["deleted"]
+
+
+def test_a_run_under_nohup_goes_on_when_its_window_is_closed(cli: Shell) -> None:
+    """What its box runs hears the signal all the same: it is not this machine's."""
+    hears = "trap 'echo heard' HUP; echo begun; until [ -e go ]; do sleep 0.1; done; kill -HUP $$; exit 7"
+    line = ("nohup", PROGRAMS / "gpucloud", *RUN, "--", "sh", "-c", hears)
+    process = subprocess.Popen(
+        line, env=cli.environ, cwd=cli.home, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGHUP)
+    [machine] = cli.billed()
+    (cli.endpoint.folder / "boxes" / str(machine["id"]) / "root/home/gpucloud/go").touch()
+    ended = cli.finish(process)
+    assert (ended.code, ended.out) == (7, "heard\n"), ended.err
+    assert cli.billed() == []
 
 
 def test_a_reader_who_goes_away_takes_the_box_down(cli: Shell) -> None:

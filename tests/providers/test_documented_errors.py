@@ -103,8 +103,9 @@ def ask_aws(provider: Any, call: str) -> object:
 def ask_alibaba(provider: Any, call: str) -> object:
     product, action = call.split(":")
     if product == "oss":
-        bucket = {} if action == "ListBuckets" else {"bucket": "lab"}
-        return provider.clients.oss("cn-hangzhou").ask(action, **bucket)
+        members = {} if action == "ListBuckets" else {"bucket": "lab"}
+        members |= {"key": "a"} if action.endswith("Object") else {}
+        return provider.clients.oss("cn-hangzhou").ask(action, **members)
     charged = {"InstanceChargeType": "PostPaid"} if action == "RunInstances" else {}
     return provider.clients.call(product, "cn-hangzhou", action, {"RegionId": "cn-hangzhou", **charged})
 

@@ -12,6 +12,7 @@ import pytest
 
 from gpucloud.errors import InterruptedBySignal
 from gpucloud.runtime.tasks import Tasks, TimedOutError
+from gpucloud.signals import ENDING
 from tests.waiting import PATIENCE_S
 
 
@@ -53,7 +54,7 @@ def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
         Tasks().run(threading.Event().wait, timeout_s=0.01)
 
 
-@pytest.mark.parametrize("number", Tasks.SIGNALS)
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_ends_the_wait_and_not_the_call(number: signal.Signals) -> None:
     """The call goes on in its thread, and its outcome can be waited for afterwards."""
     go = threading.Event()

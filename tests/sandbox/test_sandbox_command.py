@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,9 @@ from gpucloud.sandbox.client import find
 from tests.sandbox.running import SPOT, client, launch, make_group
 from tests.waiting import PATIENCE_S
 
+OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+"""Python ignores them, and restores them for what it starts."""
+
 
 class Person:
     """Somebody at a terminal, with a home folder of their own."""
@@ -25,8 +30,8 @@ class Person:
     def __init__(self, home: Path) -> None:
         self.home = home
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "gpucloud", "sandbox", *words]
+    def run(self, *words: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+        argv = [*before, sys.executable, "-m", "gpucloud", "sandbox", *words]
         environment = {**os.environ, "GPUCLOUD_HOME": str(self.home)}
         return subprocess.run(
             argv,
@@ -62,6 +67,17 @@ def test_the_printed_lines_let_a_vendors_tool_in(person: Person) -> None:
         ["sh", "-c", script], env=theirs, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert shell.stdout.strip() == "123456789012", shell.stderr
+
+
+def test_what_its_boxes_run_ignores_no_signal_that_whoever_started_it_ignores(person: Person) -> None:
+    """A program that is started with a signal ignored cannot be told otherwise, and starts others so."""
+    ignoring = ["sh", "-c", 'trap "" HUP INT QUIT TERM; exec "$@"', "sh"]
+    assert person.run("start", before=ignoring).returncode == 0
+    running = find(person.home / "sandbox")
+    assert running is not None
+    status = Path(f"/proc/{running.pid}/status").read_text()
+    ignored = int(re.findall(r"SigIgn:\t(\w+)", status)[0], 16)
+    assert not [each for each in signal.Signals if ignored >> each - 1 & 1 and each not in OF_PYTHON]
 
 
 @pytest.mark.parametrize(

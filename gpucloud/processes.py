@@ -1,9 +1,16 @@
-"""What tells one process of this machine from another, and whether it still runs."""
+"""Processes of this machine: what tells one from another, whether it still runs, and what signals end it."""
 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which a user ends a command."""
 
 
 def started(pid: int) -> int | None:
@@ -46,3 +53,19 @@ def namespace() -> str:
         return str(Path("/proc/self/ns/pid").stat().st_ino)
     except OSError:
         return ""
+
+
+@contextmanager
+def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
+    """Handles the signals that end a command while the body runs. Only the main thread can.
+
+    One that whoever started this process has had ignored stays so: after ``nohup``, a closed window ends
+    nothing.
+    """
+    heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, handler) for number in heard}
+    try:
+        yield
+    finally:
+        for number, before in old.items():
+            signal.signal(number, before)

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from gpucloud.errors import GpucloudError, InterruptedBySignal
-from gpucloud.signals import handling
+from gpucloud.processes import handling_signals
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Tasks:
     @contextmanager
     def listening(self) -> Generator[Tasks]:
         """Handles the signals while the body runs. Only the main thread can."""
-        with handling(self._on_signal):
+        with handling_signals(self._on_signal):
             yield self
 
     @contextmanager

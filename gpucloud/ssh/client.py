@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.signals import handling
+from gpucloud.processes import handling_signals
 from gpucloud.ssh.bounded import Finished, TooMuchError, talk
 from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.keys import OWN_KEY, delete_keys, find_program, has_own_key, host_alias, known_hosts
@@ -413,7 +413,7 @@ def passing_signals_to(*children: subprocess.Popen[bytes]) -> Generator[list[int
     if threading.current_thread() is not threading.main_thread():
         yield came
         return
-    with handling(pass_on):
+    with handling_signals(pass_on):
         yield came
 
 

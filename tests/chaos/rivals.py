@@ -40,9 +40,9 @@ class Meeting:
 def meet(home: Home, line: Line, plight: Plight, rule: Mapping[str, Any]) -> Meeting:
     """Runs a command that waits where ``rule`` strikes, and has the other thing happen there."""
     clouds = home.lab.clouds
-    clouds.fault(**rule)
+    number = clouds.fault(**rule)[-1]["number"]
     process = home.start(*line, plight=plight.local)
-    struck = _wait(home, process)
+    struck = _wait(home, process, number)
     rival, known = None, bool(home.boxes())
     if struck and plight.meanwhile == "dearer":
         clouds.price(cloud=home.cloud, factor=FACTOR)
@@ -67,9 +67,9 @@ def _line(what: str, cloud: str) -> Line:
     }[what]
 
 
-def _wait(home: Home, process: Forked) -> bool:
+def _wait(home: Home, process: Forked, number: int) -> bool:
     """Until the fault has struck, and stopped the process where it is to; false where that never happens."""
-    while home.lab.clouds.fault():
+    while any(each["number"] == number for each in home.lab.clouds.fault()):
         if process.poll() is not None:
             return False
         time.sleep(LOOK_S)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.chaos.lab import OWNER, STRANGER, Before, Home
+from tests.chaos.plights import CAPACITY
 
 if TYPE_CHECKING:
     from tests.cli.test_checkpoints import Store
@@ -21,6 +22,8 @@ REGION_OF_RDMA = {**REGION, "alibaba": "cn-shenzhen"}
 """Where machines are sold that RDMA can join."""
 ELSEWHERE = {"aws": "use1-az2", "azure": "eastus2", "alibaba": "us-east-1b"}
 """Where boxes are moved to: another zone where machines have zones."""
+ONLY = {"aws": "g4dn.xlarge", "azure": "Standard_NC4as_T4_v3", "alibaba": "ecs.gn6i-c4g1.xlarge"}
+ONE_ZONE = {"aws": ("--zone", "use1-az1"), "alibaba": ("--zone", "us-east-1a")}
 ROLE = "acs:ram::5123456789012345:role/gpucloud-lender"
 SETS = {
     "aws": ("s3://lab/team:/data",),
@@ -185,6 +188,17 @@ def _with_its_record(home: Home, cloud: str) -> None:
     store.put("r/attempts/1/ended.json", json.dumps({**record, "results": [result]}).encode())
 
 
+def _sold_out(home: Home, cloud: str) -> None:
+    """There is no capacity at the first try."""
+    (code, status), action = CAPACITY[cloud], "PUT virtualMachines" if cloud == "azure" else "RunInstances"
+    home.lab.clouds.fault(effect="error", cloud=cloud, action=action, code=code, status=status)
+
+
+def _launch_waiting(cloud: str) -> Line:
+    """One offer is all that is wanted, and waited for."""
+    return (*_launch("--wait", "1h", "--instance-type", ONLY[cloud])(cloud), *ONE_ZONE.get(cloud, ()))
+
+
 def _forgotten(home: Home, cloud: str) -> None:
     """A box is there, and the journal is gone."""
     launched(home, cloud)
@@ -283,6 +297,7 @@ SCENES = {
         Scene(name="launch", line=_launch(), buys=1),
         Scene(name="launch-spot", line=_launch("--spot"), buys=1),
         Scene(name="launch-nodes", line=_launch("--nodes", "2"), buys=2),
+        Scene(name="launch-wait", line=_launch_waiting, beside=_sold_out, buys=1, kinds=OF_RESULTS),
         Scene(name="launch-fabric", line=_launch_fabric, buys=2, placed=True, kinds=OF_FABRIC),
         Scene(name="launch-unfit", line=_launch_unfit, buys=2, placed=True, kinds=OF_FABRIC),
         Scene(name="down", before=launched, line=always("down", "x", "--yes"), ends=True),

@@ -245,9 +245,9 @@ def _struck(home: Home, line: Line, cell: Cell) -> Meeting:
     rule = {**plight.fault(cell.cloud), "cloud": cell.cloud, "action": cell.action, "skip": cell.nth}
     if plight.meanwhile:
         return meet(home, line, plight, rule)
-    clouds.fault(**rule)
+    number = clouds.fault(**rule)[-1]["number"]
     victim = home.run(*line, plight=plight.local)
-    struck = all(each["struck"] for each in clouds.fault())
+    struck = all(each["struck"] for each in clouds.fault() if each["number"] == number)
     clouds.clear_faults()
     home.lose_what_was_not_synced()
     return Meeting(victim=victim, struck=struck)

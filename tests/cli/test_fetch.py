@@ -144,6 +144,18 @@ def test_what_was_not_written_keeps_the_box_for_half_an_hour(cli: Shell) -> None
     is_home(cli)
 
 
+def test_a_budget_that_is_used_up_ends_a_kept_box_and_says_so_before(cli: Shell) -> None:
+    budget = ("budget", "set", "lab", "--per", "total", "--action", "down")
+    assert cli(*budget, "9").code == 0
+    ran = cli(*RUN, "--fetch", "nothing", "--json", "--", "true")
+    assert ran.code == 125
+    assert "(sooner if budget 'lab' is used up)" in ran.error["message"]
+    assert cli(*budget, "0.00001").code == 0
+    assert "Budget 'lab' is used up: ending" in cli("tend").err
+    assert cli.billed() == []
+    assert (the_run(cli)["state"], the_run(cli)["failure"]["class"]) == ("failed", "not_fetched")
+
+
 def test_a_box_that_ends_with_files_of_a_run_is_told(own_clouds: Shell) -> None:
     assert own_clouds(*RUN, "--fetch", "nothing", "--", "true").code == 125
     own_clouds.sandbox.clock(advance_s=3600)

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from gpucloud.errors import InterruptedBySignal
+from gpucloud.processes import ENDING
 from gpucloud.runtime.tasks import Tasks, TimedOutError
-from gpucloud.signals import ENDING
 from tests.waiting import PATIENCE_S
 
 

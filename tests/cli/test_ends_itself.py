@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_box_identity import ROLE
 from tests.cli.test_checkpoints import STORES, Store, s3_store
 from tests.cli.test_fetch import ONCE, free, in_the_way, tries_again
 from tests.shell import Shell
@@ -33,9 +34,12 @@ def show(cli: Shell) -> Any:
     return cli("runs", "show", "r1", "--json").json["run"]
 
 
-def test_a_box_that_ended_itself_was_no_loss_and_its_results_come_home(cli: Shell) -> None:
-    store = s3_store(cli)
-    said = begins(cli, store, *ONCE).err
+@pytest.mark.parametrize(("cloud", "kind", "identity"), [("aws", "s3", ()), ("azure", "az", ROLE)])
+def test_a_box_that_ended_itself_was_no_loss_and_its_results_come_home(
+    cli: Shell, cloud: str, kind: str, identity: tuple[str, ...]
+) -> None:
+    store = STORES[kind](cli)
+    said = begins(cli, store, *identity, *ONCE, cloud=cloud).err
     assert "ends itself" in " ".join(said.split())
     ends_itself(cli)
     looked = cli("tend", "--json")

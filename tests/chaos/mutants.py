@@ -39,6 +39,9 @@ BOXES = ("tests/sandbox/test_box_limits.py",)
 BOUNDED = ("tests/boxes/test_bounded_waits.py",)
 CEILING = ("tests/boxes/test_ceiling.py",)
 POLICY = ("tests/journal/test_policy.py",)
+RUNS = ("tests/journal/test_runs.py",)
+RETENTION = ("tests/runs/test_retention.py",)
+SETS = ("tests/templates/test_sets.py",)
 TIMEOUT_S = 240
 
 
@@ -636,7 +639,64 @@ MUTANTS = (
         "                pass\n",
         ENDS,
     ),
+    # --- what was paid for
+    Mutant(
+        "a command that has ended is never begun again",
+        "gpucloud/journal/sqlite/run_projections.py",
+        "    if state is RunState.FETCHING:\n",
+        "    if False:\n",
+        RUNS,
+    ),
+    Mutant(
+        "nothing goes while the newest set is not whole",
+        "gpucloud/runs/retention.py",
+        "whole[0] != max(sets) or ",
+        "",
+        RETENTION,
+    ),
+    Mutant(
+        "what a kept set has stays",
+        "gpucloud/runs/retention.py",
+        "sorted(objects - kept)",
+        "sorted(objects)",
+        RETENTION,
+    ),
+    Mutant(
+        "a set that lost an object is not whole",
+        "gpucloud/runs/retention.py",
+        "all(there.get(name) == size for",
+        "any(there.get(name) == size for",
+        RETENTION,
+    ),
+    Mutant(
+        "a manifest names objects of its own sets",
+        "gpucloud/runs/retention.py",
+        " and is_of_a_set(name)",
+        "",
+        RETENTION,
+    ),
+    Mutant(
+        "what was written during its upload is no part of a set",
+        "templates/gpucloud_templates/checkpoints/uploading.py",
+        "for name, each in frozen.items() if each.is_whole()}",
+        "for name, each in frozen.items()}",
+        SETS,
+    ),
+    Mutant(
+        "a file that somebody writes is no part of a set",
+        "templates/gpucloud_templates/checkpoints/files.py",
+        "        if error.errno == errno.EAGAIN:\n            return True\n",
+        "        if error.errno == errno.EAGAIN:\n            return False\n",
+        SETS,
+    ),
     # --- signals
+    Mutant(
+        "a signal that is ignored stays ignored",
+        "gpucloud/processes.py",
+        " if signal.getsignal(number) is not signal.SIG_IGN",
+        "",
+        TASKS,
+    ),
     Mutant(
         "a signal ends a wait",
         "gpucloud/runtime/tasks.py",

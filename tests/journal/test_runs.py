@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpucloud.journal.errors import RunLivesError, StaleWriterError
-from gpucloud.journal.events import RunDetached, RunEnded, RunLost, Seen
+from gpucloud.journal.events import RunDetached, RunEnded, RunFetching, RunLost, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box, Run
@@ -142,6 +142,18 @@ def test_a_run_that_is_over_stays_so(journal: Journal) -> None:
         an_attempt(journal, run, "b-3")
     with pytest.raises(KeyError):
         journal.box("b-3")
+
+
+def test_a_command_that_has_ended_is_never_begun_again(journal: Journal) -> None:
+    """Whatever happens to its box: its files are fetched, or lost, and the run is over."""
+    run = a_history(journal)
+    journal.write(run, RunFetching(exit_code=0))
+    for again in (a_loss(journal, run), RunFetching(exit_code=1)):
+        with pytest.raises(ValueError, match="has ended"):
+            journal.write(run, again)
+    with pytest.raises(ValueError, match="has ended"):
+        an_attempt(journal, run, "b-3")
+    assert (journal.run(run.id).state, journal.run(run.id).exit_code) == (RunState.FETCHING, 0)
 
 
 def test_an_id_is_used_again_once_its_run_is_over(journal: Journal) -> None:

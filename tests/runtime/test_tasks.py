@@ -69,6 +69,18 @@ def test_a_signal_ends_the_wait_and_not_the_call(number: signal.Signals) -> None
             assert tasks.wait(call, PATIENCE_S) is True
 
 
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_that_was_ignored_at_the_start_ends_nothing(number: signal.Signals) -> None:
+    """``nohup`` has a closed window ignored."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with Tasks().listening() as tasks:
+            os.kill(os.getpid(), number)
+            assert tasks.run(lambda: 7) == 7
+    finally:
+        signal.signal(number, before)
+
+
 def test_what_must_be_finished_is_finished_before_the_signal_counts() -> None:
     """The next wait afterwards ends at once."""
     with Tasks().listening() as tasks:

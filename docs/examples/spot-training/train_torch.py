@@ -34,8 +34,8 @@ def path(step: int) -> Path:
 def save(step: int) -> None:
     """Writes a checkpoint under another name before it renames it, and deletes the one before the last."""
     learned = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save({"step": step, "rows": rows.get_state(), **learned}, folder / ".draft")
-    (folder / ".draft").rename(path(step))
+    torch.save({"step": step, "rows": rows.get_state(), **learned}, folder / "draft.pt")
+    (folder / "draft.pt").rename(path(step))
     path(step - KEPT * EACH).unlink(missing_ok=True)
 
 

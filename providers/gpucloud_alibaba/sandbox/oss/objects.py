@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import lzma
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+
+import crcmod
 
 from gpucloud.sandbox.database import Document, Shelf
 from gpucloud.sandbox.emulator import World
@@ -39,6 +40,8 @@ MOST_BYTES_OF_PARTS = 48 * 1024**4
 _KEPT = ("cache-control", "content-disposition", "content-encoding", "expires")
 """Headers that an object gives back as they came."""
 _ENCRYPTION = ("x-oss-server-side-encryption", KMS_KEY)
+crc64 = crcmod.mkCrcFun(0x142F0E1EBA9EA3693, initCrc=0, rev=True, xorOut=0xFFFF_FFFF_FFFF_FFFF)
+"""The CRC-64 that OSS tells of an object, of ECMA-182. The vendor's SDK computes it in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +260,3 @@ def _milliseconds(region: Region) -> str:
 
 def _md5(data: bytes) -> bytes:
     return hashlib.md5(data, usedforsecurity=False).digest()
-
-
-def crc64(data: bytes) -> int:
-    """The CRC-64 that OSS tells of an object: the one that xz keeps of what it packs, before its index."""
-    if not data:
-        return 0
-    packed = lzma.compress(data, lzma.FORMAT_XZ, lzma.CHECK_CRC64, preset=0)
-    index = (int.from_bytes(packed[-8:-4], "little") + 1) * 4
-    end = len(packed) - 12 - index
-    return int.from_bytes(packed[end - 8 : end], "little")

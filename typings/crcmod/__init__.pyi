@@ -1,0 +1,9 @@
+# What gpucloud_alibaba.sandbox uses of crcmod 2.
+from collections.abc import Callable
+
+def mkCrcFun(
+    poly: int,
+    initCrc: int = ...,  # noqa: N803
+    rev: bool = ...,
+    xorOut: int = ...,  # noqa: N803
+) -> Callable[[bytes], int]: ...

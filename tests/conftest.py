@@ -114,18 +114,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="it is about the file of a journal"))
     asked: str = config.option.markexpr
     if not any("::" in name for name in config.args):
-        _mark_thorough(items)
+        _mark_thorough(items, whole=not config.option.lf)
     for marker in ("live", "gpu"):
         for item in items:
             if marker not in asked and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=f"opt-in: pytest -m {marker}"))
 
 
-def _mark_thorough(items: list[pytest.Item]) -> None:
+def _mark_thorough(items: list[pytest.Item], *, whole: bool) -> None:
     """Marks what only ``make thorough`` runs.
 
     Raises:
-        pytest.UsageError: a case that is to be kept is none of its test.
+        pytest.UsageError: a case that is to be kept is none of its test. After ``--last-failed`` only those
+            that failed are collected, so nobody can tell.
     """
     files = tomllib.loads(THOROUGH.read_text())
     missing = dict[tuple[str, str], set[str]]()
@@ -139,7 +140,7 @@ def _mark_thorough(items: list[pytest.Item]) -> None:
         if not matched:
             item.add_marker(pytest.mark.thorough)
         missing[file, test] = missing.get((file, test), set(kept)) - matched
-    if gone := {place: cases for place, cases in missing.items() if cases}:
+    if whole and (gone := {place: cases for place, cases in missing.items() if cases}):
         raise pytest.UsageError(f"{THOROUGH.name} keeps cases that there are not: {gone}")
 
 

@@ -1,5 +1,7 @@
 """The documentation says what the code does."""
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,11 @@ from docs.generate import (
     tariffs_tables,
     with_files,
 )
+from tests.pages import ROOT
+
+LAUNCH = ROOT / "docs" / "dev" / "launch.md"
+CODE_SHOWN = re.compile(r"\[`([\w.]+)`\]\((\S+\.py)\)")
+"""A link whose text names a function or class, and which leads to its file."""
 
 
 def test_the_errors_page_shows_the_table_that_the_engine_works_by() -> None:
@@ -36,3 +43,29 @@ def test_a_page_shows_the_files_of_the_examples_as_they_are(page: Path) -> None:
 def test_a_page_without_marks_is_refused_rather_than_left_as_it_is() -> None:
     with pytest.raises(ValueError, match="lacks"):
         renew("# A page\n", "| a table |\n")
+
+
+def defined(source: str) -> set[str]:
+    """The functions and classes of a module, and the methods of its classes as ``Class.method``."""
+    found: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
+    return found
+
+
+def test_the_way_of_a_launch_leads_to_functions_that_exist() -> None:
+    links = CODE_SHOWN.findall(LAUNCH.read_text(encoding="utf-8"))
+    assert len(links) > 10
+    lost = [
+        f"{name} in {file}"
+        for name, file in links
+        if name not in defined((LAUNCH.parent / file).read_text(encoding="utf-8"))
+    ]
+    assert lost == []
+
+
+def test_a_method_counts_by_the_name_of_its_class() -> None:
+    assert defined("def f(): ...\nclass C:\n    def m(self): ...\n") == {"f", "C", "C.m"}

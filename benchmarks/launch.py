@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.startup import GPUCLOUD, Run, best, run
 from benchmarks.table import Row
-from gpucloud.sandbox.client import Endpoint, ensure_started
+from gpucloud_sandbox.client import Endpoint, ensure_started
 
 CLOUDS = ("aws", "azure", "alibaba")
 RUNS = 5

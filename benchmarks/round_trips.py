@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.launch import CLOUDS, launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 
 LATENCY_S = 1.0
 SLACK_S = LATENCY_S / 20

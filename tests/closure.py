@@ -38,16 +38,23 @@ CLOUDS = ("aws", "azure", "alibaba")
 PACKAGES = {f"gpucloud_{cloud}": "providers/" for cloud in CLOUDS} | {
     "gpucloud": "",
     "gpucloud_pricing": "pricing/",
+    "gpucloud_sandbox": "sandbox/",
     "gpucloud_templates": "templates/",
 }
 """Packages and their source roots, which grimp reads."""
 OTHERS = ("tests", "docs", "release", "benchmarks")
 """Folders of Python that are no packages, which ``ast`` reads."""
-ROOMS = {"boot": "templates/", "templates": "templates/", "pricing": "pricing/", "cli": "none"}
+ROOMS = {
+    "boot": "templates/",
+    "cli": "none",
+    "pricing": "pricing/",
+    "sandbox": "sandbox/",
+    "templates": "templates/",
+}
 """What the tests of a room are about, where it is not gpucloud/ROOM/: those of cli, commands by name."""
 RUNS, NAMES_CLOUD = 2, 3
 """How far a test is from a command that it runs, and a cloud's provider that it names; an import is 1."""
-PROVIDER = re.compile(rf"providers/gpucloud_({'|'.join(CLOUDS)})/")
+PROVIDER = re.compile(rf"(?:providers/gpucloud_|sandbox/gpucloud_sandbox/)({'|'.join(CLOUDS)})/")
 OWN_TEST = re.compile(rf"tests/(?:providers|sandbox)/test_({'|'.join(CLOUDS)})_\w+\.py")
 Distances = dict[str, int]
 
@@ -218,7 +225,7 @@ def select(
     whole = {
         each
         for each in tree.thorough.intersection(run)
-        if each in changed or any("/sandbox/" in path and is_about(each, path) for path in changed)
+        if each in changed or any(path.startswith("sandbox/") and is_about(each, path) for path in changed)
     }
     return Selection(run, whole, left, spent, sum(known[each] for each in left))
 

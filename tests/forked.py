@@ -37,9 +37,9 @@ PRELOADED = (
     "alibabacloud_credentials.client",
     "alibabacloud_ecs20140526.client",
     "boto3.session",
-    "gpucloud.sandbox.client",
-    "gpucloud.sandbox.ledger",
-    "gpucloud.sandbox.serve",
+    "gpucloud_sandbox.client",
+    "gpucloud_sandbox.ledger",
+    "gpucloud_sandbox.serve",
     "gpucloud_templates.software",
     "multiprocessing.pool",
     "rich.console",
@@ -120,10 +120,9 @@ def _preload(more: Sequence[str]) -> None:
     for name in OURS:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            left_out = ".sandbox" in module.name or module.name.endswith("__main__")
-            if not left_out and module.name not in NOT_INSTALLED:
+            if not module.name.endswith("__main__") and module.name not in NOT_INSTALLED:
                 importlib.import_module(module.name)
-    for group in ("gpucloud.sandboxes", "gpucloud.providers", "gpucloud.markets"):
+    for group in ("gpucloud.commands", "gpucloud.sandboxes", "gpucloud.providers", "gpucloud.markets"):
         for plug_in in packages.entry_points(group=group):
             plug_in.load()
     # Each session reads the services' models anew; here they are read once.
@@ -197,8 +196,8 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
 
 def serve_sandbox() -> None:
     """A sandbox whose accounts have few regions."""
-    aws: Any = importlib.import_module("gpucloud_aws.sandbox.network")
-    alibaba: Any = importlib.import_module("gpucloud_alibaba.sandbox.catalog")
+    aws: Any = importlib.import_module("gpucloud_sandbox.aws.network")
+    alibaba: Any = importlib.import_module("gpucloud_sandbox.alibaba.catalog")
     aws.region_names = lambda _region: list(REGIONS["aws"])
     alibaba.known_regions = lambda _world: list(REGIONS["alibaba"])
     serve_everywhere()
@@ -211,7 +210,7 @@ def serve_everywhere() -> None:
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
-    sys.exit(importlib.import_module("gpucloud.sandbox.serve").main())
+    sys.exit(importlib.import_module("gpucloud_sandbox.serve").main())
 
 
 # --- who asks it to
@@ -276,7 +275,7 @@ class ForkServer:
             ["--folder", str(folder), "--transition-s=0"],
             environment={**os.environ, **NO_AUTHORITIES},
             folder=str(folder),
-            program="gpucloud.sandbox.serve",
+            program="gpucloud_sandbox.serve",
             main="tests.forked:serve_everywhere" if everywhere else "tests.forked:serve_sandbox",
         )
         for stream in (started.stdout, started.stderr):

@@ -19,20 +19,20 @@ import gpucloud.journal.sqlite.memory
 import gpucloud.market.catalog
 import gpucloud_alibaba.images
 import gpucloud_alibaba.models
-import gpucloud_alibaba.sandbox.validation
 import gpucloud_aws.images
-import gpucloud_aws.sandbox.wire
 import gpucloud_azure.images
-import gpucloud_azure.sandbox.validation
+import gpucloud_sandbox.alibaba.validation
+import gpucloud_sandbox.aws.wire
+import gpucloud_sandbox.azure.validation
 import gpucloud_templates.cloud_config
 import gpucloud_templates.software
 from gpucloud.clouds.error_table import table_of
 from gpucloud.clouds.profile import Profile
-from gpucloud.sandbox import honoured
-from gpucloud.sandbox.market import Catalog, catalog
 from gpucloud_aws.clients import Clients
 from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_sandbox import honoured
+from gpucloud_sandbox.market import Catalog, catalog
 
 CLOUDS = ("aws", "azure", "alibaba")
 ASKED_OFTEN: tuple[object, ...] = (
@@ -86,12 +86,12 @@ def _commands() -> None:
 
 
 def _sandboxes() -> None:
-    gpucloud_azure.sandbox.validation.warm_up()
-    for package in ("gpucloud_alibaba.sandbox", "gpucloud_aws.sandbox", "gpucloud_azure.sandbox"):
+    gpucloud_sandbox.azure.validation.warm_up()
+    for package in ("gpucloud_sandbox.alibaba", "gpucloud_sandbox.aws", "gpucloud_sandbox.azure"):
         honoured.read(package)
-    validation: Any = gpucloud_alibaba.sandbox.validation
+    validation: Any = gpucloud_sandbox.alibaba.validation
     validation._products()
-    gpucloud_aws.sandbox.wire.service_model("ec2")
+    gpucloud_sandbox.aws.wire.service_model("ec2")
     for cloud in CLOUDS:
         for name, member in vars(Catalog).items():
             if isinstance(member, functools.cached_property):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpucloud.cli.app import main
-from gpucloud.sandbox.client import Endpoint, SandboxClient, ensure_started, find
+from gpucloud_sandbox.client import Endpoint, SandboxClient, ensure_started, find
 from tests.documents import check_documents
 from tests.forked import Forked, ForkServer
 from tests.journals import URL, url_of

@@ -23,7 +23,7 @@ from gpucloud.spec.flags import PANELS, Flag
 from gpucloud.spec.model import FIELDS, json_schema
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("gpucloud", "pricing", "providers", "templates")
+SOURCES = ("gpucloud", "pricing", "providers", "sandbox", "templates")
 MARK = "UNVERIFIED"
 MARKED = {".csv", ".md", ".py", ".sh", ".toml"}
 """The kinds of files that may hold the mark."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpucloud.checkup import Means
     from gpucloud.clouds.audit import Audit
     from gpucloud.clouds.cloud import Clouds
+    from gpucloud.clouds.emulated import Endpoint
     from gpucloud.clouds.provider import Witness
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.budgets import Standing
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from gpucloud.monitor.notices import Notice
     from gpucloud.runtime.context import Context
     from gpucloud.runtime.tasks import Tasks
-    from gpucloud.sandbox.client import Endpoint
     from gpucloud_pricing.billing import Billing
 
 
@@ -282,7 +282,7 @@ class Session:
         return self._connected().ssh_proxy_command if self.sandboxed else None
 
     def _connected(self) -> Endpoint:
-        from gpucloud.sandbox.client import ensure_started
+        from gpucloud.clouds.emulated import ensure_started
 
         with self._lock:
             if self._endpoint is None:
@@ -442,9 +442,8 @@ class Session:
     @property
     def _mend_clock(self) -> str:
         from gpucloud.runtime.context import SET_CLOCK
-        from gpucloud.sandbox.client import MEND_CLOCK
 
-        return MEND_CLOCK if self.sandboxed else SET_CLOCK
+        return self._connected().mend_clock if self.sandboxed else SET_CLOCK
 
 
 def _write_out(context: Context, box: Box) -> None:

@@ -34,6 +34,7 @@ BEFORE, BOXES, ENGINES, PROGRAM = "Before buying", "Boxes", "Nodes for engines",
 class Entry:
     """One command: where its function (or its table of sub-commands) is, and its line in the help.
 
+    Without a ``target``, another package brings it: the entry point of its name in ``gpucloud.commands``.
     ``relays`` marks commands that return a remote command's exit code; their own failures then exit with 125.
     ``passes_on`` marks those that take options of another program, with their arguments.
     """
@@ -95,7 +96,7 @@ COMMANDS: dict[str, Entry] = {
         "gpucloud.cli.journal:COMMANDS", "Share the journal on PostgreSQL; copy and verify it.", PROGRAM
     ),
     "audit": Entry("gpucloud.cli.audit:audit", "Show the cloud calls that changed something.", PROGRAM),
-    "sandbox": Entry("gpucloud.cli.sandbox:COMMANDS", "Run and control local emulated clouds.", PROGRAM),
+    "sandbox": Entry("", "Run and control local emulated clouds.", PROGRAM),
     "schema": Entry("gpucloud.cli.schema:schema", "Print JSON Schemas of specs and answers.", PROGRAM),
     "completion": Entry("gpucloud.cli.completion:completion", "Print a shell's completion script.", PROGRAM),
     "version": Entry("gpucloud.cli.version:version", "Show the version and the folders in use.", PROGRAM),
@@ -197,8 +198,7 @@ def build() -> LazyGroup:
 def load(name: str) -> TyperCommand | TyperGroup:
     """Imports one command of the table and hands its function to typer."""
     entry = COMMANDS[name]
-    module, _, attribute = entry.target.partition(":")
-    found: Function | Mapping[str, Function] = getattr(import_module(module), attribute)
+    found = _found(name, entry.target)
     if callable(found):
         app = _typer()
         settings = {"ignore_unknown_options": entry.passes_on}
@@ -211,6 +211,21 @@ def load(name: str) -> TyperCommand | TyperGroup:
     command = typer.main.get_command(app)
     assert isinstance(command, (TyperCommand, TyperGroup))  # noqa: S101  (for the type checker)
     return command
+
+
+def _found(name: str, target: str) -> Function | Mapping[str, Function]:
+    if target:
+        module, _, attribute = target.partition(":")
+        own: Function | Mapping[str, Function] = getattr(import_module(module), attribute)
+        return own
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="gpucloud.commands", name=name):
+        brought: Function | Mapping[str, Function] = entry.load()
+        return brought
+    from gpucloud.errors import UsageError
+
+    raise UsageError(f"`{name}` is not installed", hint=f"pip install 'gpucloud[{name}]'")
 
 
 def bind(function: Function) -> Function:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud import Client, Profile
-from gpucloud.sandbox.client import Endpoint, ensure_started
+from gpucloud_sandbox.client import Endpoint, ensure_started
 from tests.shell import endpoint
 
 __all__ = ["endpoint"]

@@ -32,7 +32,7 @@ from gpucloud import (
     UsageError,
     Warned,
 )
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.api.conftest import profile_at
 
 THREAD_S = 120.0

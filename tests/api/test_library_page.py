@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.pages import ROOT, examples, shape
 
 PAGE = ROOT / "docs" / "library.md"

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 import gpucloud_alibaba.provider
-import gpucloud_alibaba.sandbox.metadata
 import gpucloud_aws.provider
-import gpucloud_aws.sandbox.metadata
 import gpucloud_azure.provider
-import gpucloud_azure.sandbox.metadata
-from gpucloud.sandbox.boxes_metadata import Answerer, Facts
+import gpucloud_sandbox.alibaba.metadata
+import gpucloud_sandbox.aws.metadata
+import gpucloud_sandbox.azure.metadata
+from gpucloud_sandbox.boxes_metadata import Answerer, Facts
 from gpucloud_templates import Metadata
 from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, seconds_left, spent_before
 from tests.boot.guarded import GuardedBox
@@ -33,9 +33,9 @@ from tests.waiting import until
 
 AS_LAUNCHED = {"HttpTokens": "required", "InstanceMetadataTags": "enabled"}
 CLOUDS: Mapping[str, tuple[Any, Answerer]] = {
-    "alibaba": (gpucloud_alibaba.provider.AlibabaProvider, gpucloud_alibaba.sandbox.metadata.answer),
-    "aws": (gpucloud_aws.provider.AwsProvider, gpucloud_aws.sandbox.metadata.service(AS_LAUNCHED)),
-    "azure": (gpucloud_azure.provider.AzureProvider, gpucloud_azure.sandbox.metadata.answer),
+    "alibaba": (gpucloud_alibaba.provider.AlibabaProvider, gpucloud_sandbox.alibaba.metadata.answer),
+    "aws": (gpucloud_aws.provider.AwsProvider, gpucloud_sandbox.aws.metadata.service(AS_LAUNCHED)),
+    "azure": (gpucloud_azure.provider.AzureProvider, gpucloud_sandbox.azure.metadata.answer),
 }
 PYTHONS = [f"python3.{minor}" for minor in range(8, 16)]
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from gpucloud.resources import EXPIRES_TAG
-from gpucloud.sandbox.boxes import BoxSpec
-from gpucloud.sandbox.client import Endpoint, SandboxClient, find
-from gpucloud.sandbox.serve import Sandbox, build
-from gpucloud_alibaba.sandbox import AlibabaSandbox
-from gpucloud_aws.sandbox import AwsSandbox
-from gpucloud_azure.sandbox import AzureSandbox
+from gpucloud_sandbox.alibaba import AlibabaSandbox
+from gpucloud_sandbox.aws import AwsSandbox
+from gpucloud_sandbox.azure import AzureSandbox
+from gpucloud_sandbox.boxes import BoxSpec
+from gpucloud_sandbox.client import Endpoint, SandboxClient, find
+from gpucloud_sandbox.serve import Sandbox, build
 from tests.chaos.teams import Team
 from tests.forked import Forked, ForkServer
 from tests.journals import psql

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("gpucloud", "providers", "pricing", "templates", "tests", "pyproject.toml")
+SOURCES = ("gpucloud", "providers", "pricing", "templates", "sandbox", "tests", "pyproject.toml")
 PROMISES = "tests/inventory/test_promises.py"
 ENGINE = (
     PROMISES,
@@ -772,7 +772,7 @@ def _try(mutant: Mutant) -> str:
         if text.count(mutant.text) != 1:
             return f"its text is there {text.count(mutant.text)} times"
         file.write_text(text.replace(mutant.text, mutant.instead))
-        sources = [tree, *(tree / name for name in ("providers", "pricing", "templates"))]
+        sources = [tree, *(tree / name for name in ("providers", "pricing", "templates", "sandbox"))]
         done = subprocess.run(
             [
                 sys.executable,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, ensure_started
+from gpucloud_sandbox.client import Endpoint, ensure_started
 from tests.forked import ForkServer
 from tests.shell import Shell, newcomer
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpucloud.sandbox.market import in_usd
+from gpucloud_sandbox.market import in_usd
 from tests.chaos.elsewhere import ASKABLE
 from tests.chaos.lab import TIMEOUT_S, Home
 from tests.chaos.plights import LEASE, WINDOW_S, Plight

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.ci.machine import Repository, publish
 from tests.forked import ForkServer
 from tests.shell import PROGRAMS, cli, forked_sandbox

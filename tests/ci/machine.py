@@ -17,7 +17,7 @@ from tests.pages import ROOT
 from tests.shell import PROGRAMS, Shell
 
 PUBLISHED = ("action.yml", "pyproject.toml", "README.md", "LICENSE", "release", "requirements")
-SOURCES = ("gpucloud", "providers", "pricing", "templates")
+SOURCES = ("gpucloud", "providers", "pricing", "templates", "sandbox")
 URL = "https://github.com/OWNER/gpucloud"
 """What the recipes call the repository; git is told where it is (``insteadOf``)."""
 PROJECT = {

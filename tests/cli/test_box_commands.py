@@ -17,7 +17,7 @@ import pytest
 
 from gpucloud.cli.sync import Way, read_way
 from gpucloud.errors import UsageError
-from gpucloud.sandbox.client import SandboxClient
+from gpucloud_sandbox.client import SandboxClient
 from tests.forked import ForkServer
 from tests.processes import command_lines
 from tests.shell import TIMEOUT_S, forked_sandbox

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gpucloud_azure.sandbox.roles import SELF_DELETE
+from gpucloud_sandbox.azure.roles import SELF_DELETE
 from tests.shell import Shell
 from tests.waiting import until
 

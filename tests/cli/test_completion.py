@@ -18,7 +18,7 @@ from gpucloud.journal.facts import Facts, Snapshot
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Journal
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.builders import START, some_tags
 from tests.shell import PROGRAMS, Shell, newcomer
 from tests.terminal import Terminal

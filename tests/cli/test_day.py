@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.sandbox.market import in_usd
+from gpucloud_sandbox.market import in_usd
 from tests.cli.test_guard import CLOUDS
 from tests.cli.test_one_bill import CENT, World, world
 

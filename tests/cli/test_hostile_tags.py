@@ -10,8 +10,8 @@ import pytest
 
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.resources import Ref, ResourceKind, Search, SearchResult
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.cli.test_sweep import forget_everything
 from tests.profiles import own_profile
 from tests.sandbox.alibaba_lab import Alibaba

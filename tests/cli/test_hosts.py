@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpucloud import Client, UsageError
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.cli.test_ssh_config import found
 from tests.forked import ForkServer
 from tests.shell import Shell, newcomer

@@ -18,10 +18,10 @@ import pytest
 
 from gpucloud import Box, Client
 from gpucloud.errors import GpucloudError
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.market import in_usd
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.market import in_usd
 from tests.api.conftest import profile_at
 from tests.forked import ForkServer
 from tests.sandbox.azure_lab import Azure

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpucloud.cli.app import COMMANDS
-from gpucloud.sandbox.client import Endpoint
 from gpucloud.spec.yaml import read_file
+from gpucloud_sandbox.client import Endpoint
 from tests.pages import ROOT, examples, shape
 from tests.shell import Shell
 

@@ -13,11 +13,11 @@ import pytest
 
 from gpucloud.config import make_private
 from gpucloud.market.refresh import ASKED_AT_ONCE, FRUITLESS, Wanted
-from gpucloud.sandbox.database import Database
-from gpucloud.sandbox.market import Catalog, Market
 from gpucloud_pricing import Market as Snapshot
 from gpucloud_pricing import Price
 from gpucloud_pricing.history import PriceHistory
+from gpucloud_sandbox.database import Database
+from gpucloud_sandbox.market import Catalog, Market
 from tests.refreshing import market, refreshed
 from tests.shell import Shell
 from tests.shell import endpoint_everywhere as endpoint

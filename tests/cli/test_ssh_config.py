@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.cli.ssh import split_options
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.forked import ForkServer
 from tests.ports import free_port
 from tests.shell import PROGRAMS, Result, Shell, newcomer

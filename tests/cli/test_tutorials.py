@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from gpucloud.sandbox.client import find
+from gpucloud_sandbox.client import find
 from tests.forked import ForkServer
 from tests.journals import Postgres
 from tests.pages import ROOT

@@ -19,8 +19,8 @@ import pytest
 
 from gpucloud.clouds.provider import CapacitySource, Echo, Ingress, PriceSource
 from gpucloud.resources import Order
-from gpucloud.sandbox.boxes import Boxes, BoxSpec
-from gpucloud.sandbox.boxes_user_data import unpacked
+from gpucloud_sandbox.boxes import Boxes, BoxSpec
+from gpucloud_sandbox.boxes_user_data import unpacked
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 from tests.profiles import own_profile

@@ -13,7 +13,7 @@ import pytest
 from gpucloud.clouds.cloud import Cloud, Clouds
 from gpucloud.clouds.profile import Profile, is_loopback
 from gpucloud.resources import Search, Tags
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.builders import Told, an_order, some_tags
 from tests.sandbox.running import running_sandbox
 

@@ -14,7 +14,7 @@ from gpucloud import Client, Profile
 from gpucloud.dashboard.access import Access
 from gpucloud.dashboard.reading import Reader
 from gpucloud.dashboard.server import serving
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.forked import ForkServer
 from tests.shell import Shell, cli, endpoint, newcomer, run
 from tests.waiting import until

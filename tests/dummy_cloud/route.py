@@ -5,7 +5,7 @@ import socket
 import sys
 from pathlib import Path
 
-from gpucloud.sandbox.connect import pipe
+from gpucloud_sandbox.connect import pipe
 
 if __name__ == "__main__":
     ports = json.loads((Path(sys.argv[1]) / "ports.json").read_text())

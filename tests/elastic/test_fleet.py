@@ -18,7 +18,7 @@ import pytest
 from gpucloud import Client, Cluster, GpucloudError, NodeClass, Profile, Reconciled, Slot, Spec, UsageError
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.api.conftest import profile_at
 from tests.chaos.truth import most_at_once
 from tests.waiting import until

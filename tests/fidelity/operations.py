@@ -24,12 +24,12 @@ import pytest
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
-from gpucloud_alibaba.sandbox.actions import ACTIONS
-from gpucloud_aws.sandbox import moto_backend
-from gpucloud_aws.sandbox.actions import EMULATED
-from gpucloud_azure.sandbox.members import TABLE
-from gpucloud_azure.sandbox.routes import route
-from gpucloud_azure.sandbox.subscription import SUBSCRIPTION
+from gpucloud_sandbox.alibaba.actions import ACTIONS
+from gpucloud_sandbox.aws import moto_backend
+from gpucloud_sandbox.aws.actions import EMULATED
+from gpucloud_sandbox.azure.members import TABLE
+from gpucloud_sandbox.azure.routes import route
+from gpucloud_sandbox.azure.subscription import SUBSCRIPTION
 
 OPERATIONS = Path(__file__).with_name("operations.csv")
 _PLACEHOLDER = re.compile(r"\{\w+\}")

@@ -18,7 +18,7 @@ from tests.closure import (
 )
 
 PROVIDER = "providers/gpucloud_aws/create.py"
-EMULATOR = "providers/gpucloud_aws/sandbox/instances.py"
+EMULATOR = "sandbox/gpucloud_sandbox/aws/instances.py"
 COST = "gpucloud/costs/comparison.py"
 GONE = "g" + "one"  # whoever names a file reads it, and this is none that does
 FREE = 0.0
@@ -122,7 +122,7 @@ def test_a_changed_emulator_or_test_runs_what_is_left_to_make_thorough() -> None
     mine, other = "tests/sandbox/test_aws_launch.py", "tests/sandbox/test_azure_launch.py"
     tree = Tree(tree.users, tree.modules, tree.texts, tree.elsewhere, frozenset({mine, other}))
     assert select([EMULATOR], tree, {}, 1000.0).whole == {mine}
-    assert select(["gpucloud/sandbox/ledger.py"], tree, {}, 5000.0).whole == {mine, other}
+    assert select(["sandbox/gpucloud_sandbox/ledger.py"], tree, {}, 5000.0).whole == {mine, other}
     assert select([PROVIDER], tree, {}, 1000.0).whole == set()
     assert select([PROVIDER, other], tree, {}, 1000.0).whole == {other}
 

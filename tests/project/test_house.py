@@ -94,10 +94,11 @@ def test_a_command_is_short() -> None:
 
 
 def test_only_the_program_uses_the_command_line() -> None:
-    """``gpucloud.cli`` stands above everything; the entry point in ``__main__`` starts it."""
-    folders = [PACKAGE, ROOT / "providers", ROOT / "pricing", ROOT / "templates"]
+    """``gpucloud.cli`` stands above everything; ``__main__`` starts it, and the sandbox brings it a command."""
+    folders = [PACKAGE, *(ROOT / name for name in ("providers", "pricing", "templates", "sandbox"))]
     files = {path for folder in folders for path in folder.rglob("*.py")}
-    allowed = {PACKAGE / "__main__.py", *(PACKAGE / "cli").rglob("*.py")}
+    brought = ROOT / "sandbox" / "gpucloud_sandbox" / "command.py"
+    allowed = {PACKAGE / "__main__.py", brought, *(PACKAGE / "cli").rglob("*.py")}
     assert [path.name for path in files - allowed if uses_the_command_line(path.read_text("utf-8"))] == []
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_alibaba.provider import AlibabaProvider
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.profiles import own_profile
 from tests.providers.alibaba_wire import Wire
 

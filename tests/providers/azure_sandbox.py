@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SECRET, SUBSCRIPTION, TENANT, Wire, self_signed
 

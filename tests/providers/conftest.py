@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.forked import ForkServer
 from tests.profiles import own_profile
 from tests.providers.aws_wire import Wire, answer

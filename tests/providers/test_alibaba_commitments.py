@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba.errors import MalformedAnswerError
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing import Commitment
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire
 from tests.providers.alibaba_wire import Wire

@@ -16,7 +16,6 @@ import pytest
 
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import BadTags, Machine, Resource, ResourceKind, Search, State
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba import network
 from gpucloud_alibaba.descriptions import description_of, tags_in
 from gpucloud_alibaba.errors import NoErdmaError, classify
@@ -24,6 +23,7 @@ from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.placement import Erdma, interfaces, set_name
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing.demand import Purchase
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire
 from tests.providers.alibaba_wire import (

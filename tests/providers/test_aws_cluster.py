@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import Machine, Ref, ResourceKind, Search, State
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing.demand import Purchase
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.aws_wire import ACCOUNT, Remembered, order
 from tests.providers.test_aws_launch import ec2

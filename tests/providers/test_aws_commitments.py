@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing import Commitment, Money
 from gpucloud_pricing.values import SavingsPlan
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.aws_wire import Answer, Wire, answer
 

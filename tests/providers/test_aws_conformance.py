@@ -11,8 +11,8 @@ import pytest
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Order, Ref
-from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 

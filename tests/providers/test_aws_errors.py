@@ -13,10 +13,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, Scope
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.errors import classify, table
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 
 

@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import Machine, ResourceKind, Search, State, UnreadableRegion
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_aws import errors
 from gpucloud_aws.create import market_of
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing.demand import Purchase
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal
 from tests.waiting import until

@@ -13,8 +13,8 @@ import pytest
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import StorageGrant, StorageLease, StoreSize
 from gpucloud.errors import UsageError
-from gpucloud.sandbox.client import Endpoint
 from gpucloud_aws.provider import AwsProvider
+from gpucloud_sandbox.client import Endpoint
 from tests.providers.stored_objects import check_objects
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 from tests.sandbox.test_aws_launch import refused

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing import Commitment
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire
 

@@ -20,10 +20,10 @@ from botocore.session import get_session
 
 from gpucloud.clouds.provider import Provider, Verdict
 from gpucloud.errors import RULES, ErrorClass, Next, Scope
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba import actions as alibaba_actions
 from gpucloud_aws import actions as aws_actions
 from gpucloud_azure import actions as azure_actions
+from gpucloud_sandbox.client import SandboxClient
 from tests.providers.test_error_table import opened, raised
 
 TABLE = Path(__file__).parents[2] / "docs" / "error-codes.csv"

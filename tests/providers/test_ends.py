@@ -24,9 +24,9 @@ from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
-from gpucloud.sandbox.client import Endpoint, SandboxClient
-from gpucloud_azure.sandbox.roles import SELF_DELETE
 from gpucloud_pricing.demand import Purchase
+from gpucloud_sandbox.azure.roles import SELF_DELETE
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.planning.test_plan import a_candidate
 from tests.profiles import own_profile
 from tests.waiting import until

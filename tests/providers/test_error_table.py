@@ -19,10 +19,10 @@ import pytest
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Provider
 from gpucloud.errors import ErrorClass
-from gpucloud.sandbox.client import SandboxClient
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
+from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 
 MEANS = {

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
-from gpucloud_alibaba.sandbox import AlibabaSandbox
+from gpucloud_sandbox.alibaba import AlibabaSandbox
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.running import HollowBoxes, hollow_sandbox
 

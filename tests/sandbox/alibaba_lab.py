@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.sandbox.running import TAGS, HollowBoxes
 from tests.waiting import PATIENCE_S
 

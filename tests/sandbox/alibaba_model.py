@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from gpucloud_alibaba.sandbox.validation import NEWER, parameters_of
+from gpucloud_sandbox.alibaba.validation import NEWER, parameters_of
 
 Utils: Any = import_module("alibabacloud_tea_openapi.utils").Utils
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud_azure.sandbox import AzureSandbox
+from gpucloud_sandbox.azure import AzureSandbox
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.azure_lab import Azure
 from tests.sandbox.running import HollowBoxes, hollow_sandbox
 

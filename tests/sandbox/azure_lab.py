@@ -22,8 +22,8 @@ from azure.mgmt.network import NetworkManagementClient
 from azure.mgmt.resource.resources import ResourceManagementClient
 from azure.mgmt.storage import StorageManagementClient
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient
 from gpucloud_azure.create import throw_away_key
+from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.sandbox.running import TAGS, HollowBoxes
 from tests.waiting import PATIENCE_S
 

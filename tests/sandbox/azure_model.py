@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpucloud_azure.sandbox import validation
+from gpucloud_sandbox.azure import validation
 
 PACKAGES = (
     "azure.mgmt.compute",

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gpucloud.sandbox.boxes import Boxes, BoxSpec
 from gpucloud.ssh.boot import rotate_host_key, wait_until_ready
 from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
 from gpucloud.ssh.keys import create_keys
-from gpucloud_aws.sandbox import metadata
+from gpucloud_sandbox.aws import metadata
+from gpucloud_sandbox.boxes import Boxes, BoxSpec
 from gpucloud_templates import BootPlan, render
 from tests.waiting import PATIENCE_S, until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.alibaba_fixtures import alibaba, running_alibaba
 from tests.sandbox.azure_fixtures import azure, running_azure
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox, make_group

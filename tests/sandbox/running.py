@@ -15,12 +15,12 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from gpucloud.sandbox.boxes import BoxSpec
-from gpucloud.sandbox.client import Endpoint, ensure_started, find
-from gpucloud.sandbox.emulator import Emulator, World
-from gpucloud.sandbox.review import Review
-from gpucloud.sandbox.serve import build
-from gpucloud_aws.sandbox import AwsSandbox
+from gpucloud_sandbox.aws import AwsSandbox
+from gpucloud_sandbox.boxes import BoxSpec
+from gpucloud_sandbox.client import Endpoint, ensure_started, find
+from gpucloud_sandbox.emulator import Emulator, World
+from gpucloud_sandbox.review import Review
+from gpucloud_sandbox.serve import build
 from tests.forked import NO_AUTHORITIES
 
 GROUP_PORT = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud_alibaba.sandbox.actions import ACTIONS
-from gpucloud_alibaba.sandbox.validation import HONOURED
+from gpucloud_sandbox.alibaba.actions import ACTIONS
+from gpucloud_sandbox.alibaba.validation import HONOURED
 from tests.sandbox.alibaba_lab import Alibaba, ClientException
 from tests.sandbox.alibaba_model import needed, path_of, samples
 

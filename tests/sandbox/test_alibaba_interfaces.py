@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.market import Catalog
+from gpucloud_sandbox.market import Catalog
 from tests.sandbox.alibaba_lab import TAG, Alibaba, Network
 
 TWO = "ecs.gn6i-c4g1.xlarge"
@@ -259,6 +259,6 @@ def test_erdma_interfaces_that_a_machine_does_not_take_together_are_refused(
 
 
 def test_every_type_of_the_market_has_its_row() -> None:
-    with (files("gpucloud_alibaba.sandbox") / "interface_limits.csv").open(encoding="utf-8") as stream:
+    with (files("gpucloud_sandbox.alibaba") / "interface_limits.csv").open(encoding="utf-8") as stream:
         known = {row["instance_type"] for row in csv.DictReader(stream)}
     assert set(Catalog("alibaba").types) - known == set()

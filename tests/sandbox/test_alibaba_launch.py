@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.review import Review
 from tests.sandbox.alibaba_lab import REGION, SPOT, TYPE, ZONE, Alibaba, ClientException
 from tests.sandbox.running import TAGS
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.boxes_metadata import Facts
-from gpucloud_alibaba.sandbox import AlibabaSandbox
-from gpucloud_alibaba.sandbox.metadata import answer
+from gpucloud_sandbox.alibaba import AlibabaSandbox
+from gpucloud_sandbox.alibaba.metadata import answer
+from gpucloud_sandbox.boxes_metadata import Facts
 from tests.sandbox.alibaba_lab import REGION, SPOT, TYPE, ZONE, Alibaba
 from tests.sandbox.running import HollowBoxes, hollow_sandbox
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox import connect
+from gpucloud_sandbox import connect
 from tests.sandbox.alibaba_lab import HERE, REGION, RULE, TAG, TYPE, ZONE, Alibaba
 
 

@@ -17,7 +17,7 @@ import pytest
 from botocore.client import Config
 from botocore.exceptions import ClientError
 
-from gpucloud_alibaba.sandbox.oss.wire import HONOURED
+from gpucloud_sandbox.alibaba.oss.wire import HONOURED
 from tests.sandbox.alibaba_lab import REGION, Alibaba
 from tests.waiting import PATIENCE_S
 

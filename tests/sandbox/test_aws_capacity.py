@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.sandbox.running import shown
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_power import PLAIN

@@ -13,14 +13,14 @@ import pytest
 from botocore.exceptions import ClientError, FlexibleChecksumError, MissingDependencyException
 from botocore.model import ListShape, MapShape, OperationModel, Shape, StructureShape
 
-from gpucloud.sandbox import honoured
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
-from gpucloud_aws.sandbox.actions import EMULATED
-from gpucloud_aws.sandbox.wire import SERVICES
+from gpucloud_sandbox import honoured
+from gpucloud_sandbox.aws.actions import EMULATED
+from gpucloud_sandbox.aws.wire import SERVICES
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 
-TABLE = honoured.read("gpucloud_aws.sandbox")
+TABLE = honoured.read("gpucloud_sandbox.aws")
 
 
 @dataclass(frozen=True)

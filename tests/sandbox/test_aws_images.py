@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.sandbox.running import TAGS, HollowBoxes, client, shown
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_life import run

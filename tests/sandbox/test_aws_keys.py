@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import WaiterError
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox, shown
 from tests.sandbox.test_aws_images import seen_image, seen_snapshot, snapshot_of
 from tests.sandbox.test_aws_launch import refused

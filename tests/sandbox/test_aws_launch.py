@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.running import SPOT, HollowBoxes, client, launch, make_group, shown, subnet_in
 
 

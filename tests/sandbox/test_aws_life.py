@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxError
+from gpucloud_sandbox.client import Endpoint, SandboxError
 from tests.sandbox.running import GROUP_PORT, SPOT, HollowBoxes, client, launch, shown, subnet_in
 from tests.sandbox.test_aws_launch import refused
 

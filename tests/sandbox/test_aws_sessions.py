@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.running import client
 from tests.sandbox.test_aws_launch import refused
 

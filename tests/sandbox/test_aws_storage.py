@@ -14,7 +14,7 @@ import pytest
 import requests
 from boto3.s3.transfer import TransferConfig
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_sessions import as_session, assume, iam, make_role, policy, trust

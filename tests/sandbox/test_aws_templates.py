@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.sandbox.running import IMAGE, shown
 from tests.sandbox.test_aws_launch import refused
 

@@ -13,7 +13,7 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.running import HERE, client
 from tests.sandbox.test_aws_launch import refused
 from tests.waiting import PATIENCE_S

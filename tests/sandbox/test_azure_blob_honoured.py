@@ -9,7 +9,7 @@ import pytest
 from azure.core.rest import HttpRequest
 from azure.storage.blob import BlobServiceClient
 
-from gpucloud_azure.sandbox.blob_wire import HONOURED, OPERATIONS
+from gpucloud_sandbox.azure.blob_wire import HONOURED, OPERATIONS
 from tests.sandbox.azure_blob_model import Member, builders
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
 from tests.sandbox.running import TAGS

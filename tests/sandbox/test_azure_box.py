@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.boxes_metadata import Facts
-from gpucloud.sandbox.client import Endpoint, ensure_started, find
-from gpucloud_azure.sandbox.metadata import answer
+from gpucloud_sandbox.azure.metadata import answer
+from gpucloud_sandbox.boxes_metadata import Facts
+from gpucloud_sandbox.client import Endpoint, ensure_started, find
 from tests.sandbox.azure_lab import GROUP, SPOT, Azure, machine, scale_set
 from tests.sandbox.running import TAGS, HollowBoxes, running_sandbox
 from tests.waiting import PATIENCE_S, until

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.review import Review
 from tests.sandbox.azure_lab import ADDRESS, API, GROUP, REGION, Azure, Wire, machine, network
 from tests.sandbox.running import TAGS
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from azure.core.rest import HttpRequest
 
-from gpucloud_azure.sandbox import validation
-from gpucloud_azure.sandbox.api_versions import versions_of
-from gpucloud_azure.sandbox.members import TABLE
+from gpucloud_sandbox.azure import validation
+from gpucloud_sandbox.azure.api_versions import versions_of
+from gpucloud_sandbox.azure.members import TABLE
 from tests.sandbox import azure_model
 from tests.sandbox.azure_lab import (
     ADDRESS,

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gpucloud.sandbox.client import SandboxError
-from gpucloud.sandbox.review import Review
-from gpucloud_azure.sandbox import AzureSandbox
+from gpucloud_sandbox.azure import AzureSandbox
+from gpucloud_sandbox.client import SandboxError
+from gpucloud_sandbox.review import Review
 from tests.sandbox.azure_lab import GROUP, REGION, SIZE, SPOT, Azure, machine, refused
 from tests.sandbox.running import TAGS, HollowBoxes, hollow_sandbox
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.review import Review
 from tests.sandbox.azure_lab import (
     FAMILY,
     GROUP,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.honoured import leaves
-from gpucloud_azure.sandbox.api_versions import versions_of
-from gpucloud_azure.sandbox.members import TABLE
+from gpucloud_sandbox.azure.api_versions import versions_of
+from gpucloud_sandbox.azure.members import TABLE
+from gpucloud_sandbox.honoured import leaves
 from tests.sandbox.azure_lab import (
     ADDRESS,
     GROUP,

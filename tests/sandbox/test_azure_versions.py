@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpucloud_azure.sandbox.api_versions import namespaces, versions_of
-from gpucloud_azure.sandbox.members import TABLE
-from gpucloud_azure.sandbox.permissions import NAMESPACES
+from gpucloud_sandbox.azure.api_versions import namespaces, versions_of
+from gpucloud_sandbox.azure.members import TABLE
+from gpucloud_sandbox.azure.permissions import NAMESPACES
 from tests.sandbox import azure_model
 from tests.sandbox.azure_lab import GROUP, Azure
 

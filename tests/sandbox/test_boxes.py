@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.boxes import NOTICE
 from gpucloud.ssh.boot import boot_state, gpu_list, is_model, rotate_host_key
 from gpucloud.ssh.client import (
     ConnectionFailedError,
@@ -35,6 +34,7 @@ from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud.ssh.relay import relay
 from gpucloud_pricing.gpu_models import MODELS
+from gpucloud_sandbox.boxes import NOTICE
 from gpucloud_templates import Software
 from tests.ports import free_port
 from tests.processes import runs
@@ -100,7 +100,7 @@ def test_a_box_without_a_gpu_has_none_that_a_driver_finds(rental: Rental) -> Non
 
 @pytest.mark.parametrize("model", [each.name for each in MODELS])
 def test_every_model_of_the_market_is_recognised_by_the_name_that_its_box_shows(model: str) -> None:
-    from gpucloud.sandbox.boxes_nvidia import product_name
+    from gpucloud_sandbox.boxes_nvidia import product_name
 
     for gib in next(each.memory_gib for each in MODELS if each.name == model):
         assert is_model(product_name(model, gib * 1024), model)

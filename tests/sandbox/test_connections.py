@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ConnectionClosedError
 
-from gpucloud.sandbox import connections
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.emulator import Emulator, World
-from gpucloud.sandbox.front import ECHO_PATH
-from gpucloud_alibaba.sandbox import AlibabaSandbox
-from gpucloud_aws.sandbox import AwsSandbox
-from gpucloud_azure.sandbox import AzureSandbox
+from gpucloud_sandbox import connections
+from gpucloud_sandbox.alibaba import AlibabaSandbox
+from gpucloud_sandbox.aws import AwsSandbox
+from gpucloud_sandbox.azure import AzureSandbox
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.emulator import Emulator, World
+from gpucloud_sandbox.front import ECHO_PATH
 from tests.sandbox.running import HollowBoxes, hollow_sandbox, launch
 from tests.waiting import PATIENCE_S
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxClient
-from gpucloud.sandbox.market import Catalog
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint, SandboxClient
+from gpucloud_sandbox.market import Catalog
+from gpucloud_sandbox.review import Review
 from tests.refreshing import market
 from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.azure_lab import Azure

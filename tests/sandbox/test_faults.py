@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.sandbox.running import client, launch
 from tests.sandbox.test_aws_launch import refused
 from tests.waiting import PATIENCE_S, until

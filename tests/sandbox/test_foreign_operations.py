@@ -14,10 +14,10 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud_alibaba.sandbox.validation import parameters_of
-from gpucloud_aws.sandbox.wire import SERVICES
-from gpucloud_azure.sandbox.api_versions import versions_of
+from gpucloud_sandbox.alibaba.validation import parameters_of
+from gpucloud_sandbox.aws.wire import SERVICES
+from gpucloud_sandbox.azure.api_versions import versions_of
+from gpucloud_sandbox.client import Endpoint
 from tests.fidelity.operations import NOT_EMULATED, WORKS, azure_path, call_of, read, state_of
 from tests.sandbox.alibaba_lab import Alibaba, ClientException, ServerException
 from tests.sandbox.azure_lab import Azure

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.honoured import Honoured
+from gpucloud_sandbox.honoured import Honoured
 
 TABLE = Honoured.of(
     [

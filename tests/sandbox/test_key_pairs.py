@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint
+from gpucloud_sandbox.review import Review
 from tests.sandbox.alibaba_lab import Alibaba
 from tests.sandbox.running import HollowBoxes, client, launch, make_group, running_sandbox, shown
 from tests.waiting import PATIENCE_S, until

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint, SandboxBusyError, ensure_started, find, read_status
-from gpucloud.sandbox.emulator import World
-from gpucloud_aws.sandbox import AwsSandbox
+from gpucloud_sandbox.aws import AwsSandbox
+from gpucloud_sandbox.client import Endpoint, SandboxBusyError, ensure_started, find, read_status
+from gpucloud_sandbox.emulator import World
 from tests.sandbox.running import (
     HollowBoxes,
     client,
@@ -97,7 +97,7 @@ def test_idle_it_ends_itself_but_never_while_something_is_billed(tmp_path: Path)
         ec2 = client(endpoint)
         made = ec2.run_instances(**launch(make_group(ec2)))["Instances"][0]["InstanceId"]
         endpoint.client.stop(force=True)  # the next one is never idle before the machine has ended
-    argv = [sys.executable, "-m", "gpucloud.sandbox.serve", "--folder", str(tmp_path), "--idle-s", "4"]
+    argv = [sys.executable, "-m", "gpucloud_sandbox.serve", "--folder", str(tmp_path), "--idle-s", "4"]
     process = subprocess.Popen([*argv, "--transition-s", "0"])
     try:
         until(lambda: find(tmp_path))
@@ -178,7 +178,7 @@ def test_it_listens_on_loopback_only_and_wants_its_token(tmp_path: Path) -> None
 
 def test_the_client_imports_nothing_heavy() -> None:
     program = (
-        "import sys; from gpucloud.sandbox import client; "
+        "import sys; from gpucloud_sandbox import client; "
         "print([name for name in ('boto3', 'botocore', 'moto', 'flask', 'werkzeug', 'asyncssh', 'typer') "
         "if name in sys.modules])"
     )

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpucloud.sandbox.client import Endpoint, ensure_started
-from gpucloud.sandbox.review import Review
+from gpucloud_sandbox.client import Endpoint, ensure_started
+from gpucloud_sandbox.review import Review
 from tests.sandbox.running import GROUP_PORT, TAGS, HollowBoxes, client, hollow_sandbox
 
 WORLD: dict[str, Any] = {**GROUP_PORT, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.sandbox.addresses import Addresses, NoAddressError
-from gpucloud.sandbox.database import Database, Shelf
-from gpucloud.sandbox.ledger import Entry, Ledger, read_billing
-from gpucloud.sandbox.market import Market, PriceMove, Stock, in_usd
+from gpucloud_sandbox.addresses import Addresses, NoAddressError
+from gpucloud_sandbox.database import Database, Shelf
+from gpucloud_sandbox.ledger import Entry, Ledger, read_billing
+from gpucloud_sandbox.market import Market, PriceMove, Stock, in_usd
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 

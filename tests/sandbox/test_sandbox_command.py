@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.sandbox.client import find
+from gpucloud_sandbox.client import find
 from tests.sandbox.running import SPOT, client, launch, make_group
 from tests.waiting import PATIENCE_S
 

@@ -27,7 +27,7 @@ from gpucloud.journal.postgresql.address import Tokens, read_address
 from gpucloud.journal.postgresql.migration import migrate
 from gpucloud.journal.postgresql.users import apply_users
 from gpucloud.journal.store import Journal
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.journal.test_store import clock
 from tests.journals import Postgres, a_server, own_folder, start, with_schema
 from tests.ports import free_port

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.forked import ForkServer
 from tests.journals import psql, url_of
 from tests.shell import Result, Shell

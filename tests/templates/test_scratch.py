@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpucloud.sandbox.boxes_user_data import PathMap
-from gpucloud.sandbox.boxes_volumes import Mounts
+from gpucloud_sandbox.boxes_user_data import PathMap
+from gpucloud_sandbox.boxes_volumes import Mounts
 from gpucloud_templates import BootPlan, render
 from gpucloud_templates.cloud_config import SCRATCH
 from tests.templates.test_templates import PLAN

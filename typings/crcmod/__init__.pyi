@@ -1,4 +1,4 @@
-# What gpucloud_alibaba.sandbox uses of crcmod 2.
+# What gpucloud_sandbox.alibaba uses of crcmod 2.
 from collections.abc import Callable
 
 def mkCrcFun(

@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gpucloud.elastic.kubernetes import core_pb2 as core
 from gpucloud.elastic.kubernetes import externalgrpc_pb2 as wire
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.chaos.truth import most_at_once
 from tests.elastic.kubernetes import certificates as made
 from tests.elastic.kubernetes.autoscaler import (

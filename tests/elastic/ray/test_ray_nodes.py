@@ -18,7 +18,7 @@ from gpucloud import Client, Cluster, NodeClass, Spec
 from gpucloud.api.ray_nodes import QUIET_S, LaunchRefusedError, RayNodes
 from gpucloud.elastic.ray.nodes import REQUEST, RESOURCES
 from gpucloud.elastic.ray.starting import Head
-from gpucloud.sandbox.client import Endpoint
+from gpucloud_sandbox.client import Endpoint
 from tests.elastic.conftest import client, endpoint, profile
 from tests.waiting import until
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 
-from gpucloud.sandbox.boxes_services import end_processes
-from gpucloud.sandbox.client import Endpoint, ensure_started
+from gpucloud_sandbox.boxes_services import end_processes
+from gpucloud_sandbox.client import Endpoint, ensure_started
 from tests.engines.slurm.programs import plugins, unpack
 from tests.shell import Result, Shell
 from tests.waiting import until

@@ -10,12 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud.boxes.attempt import Boot, Terms
-from gpucloud.boxes.ceiling import Agreement
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.provider import Provider
 from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate
+from gpucloud.purchase.attempt import Boot, Terms
+from gpucloud.purchase.ceiling import Agreement
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from tests.builders import Clock

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.stored import RunStore
     from gpucloud.api.volume import Volume
-    from gpucloud.boxes.kept_logs import Kept
+    from gpucloud.boxes.power import Start, Stop
+    from gpucloud.bring_up.archived_logs import Kept
     from gpucloud.checkup import Checked
     from gpucloud.clouds.audit import AuditRecord, Entry
     from gpucloud.clusters.members import Members
@@ -64,8 +65,7 @@ if TYPE_CHECKING:
     from gpucloud.elastic.cluster import Cluster
     from gpucloud.elastic.kubernetes.join import Joining
     from gpucloud.elastic.kubernetes.manifests import ManifestPart
-    from gpucloud.inventory.power import Start, Stop
-    from gpucloud.inventory.sweep import Find
+    from gpucloud.ending.sweep import Find
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
@@ -608,8 +608,8 @@ class Client:
         from gpucloud.api.launching import Buyer
         from gpucloud.api.results import Launched
         from gpucloud.api.several import launch_all
-        from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
-        from gpucloud.boxes.sending import look
+        from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+        from gpucloud.bring_up.sending import look
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
         from gpucloud.runs.detached import from_anywhere
@@ -1127,8 +1127,8 @@ class Client:
             all_owners: also search for the resources of other owners.
         """
         from gpucloud.api.results import Looked, Searched
-        from gpucloud.inventory.discovery import begin, strangers
-        from gpucloud.inventory.look import look
+        from gpucloud.boxes.look import look
+        from gpucloud.ending.discovery import begin, strangers
         from gpucloud.resources import Search
 
         with self._session.operation() as context:
@@ -1150,7 +1150,7 @@ class Client:
         """
         if not live:
             return self._read(self._find(name))
-        from gpucloud.inventory.look import look
+        from gpucloud.boxes.look import look
 
         with self._session.operation() as context:
             look(context, [self._find(name)], {})
@@ -1169,7 +1169,7 @@ class Client:
         ``confirm`` is called with the old and the new deadline before it becomes earlier; by default, nothing
         is confirmed.
         """
-        from gpucloud.inventory.extend import extend
+        from gpucloud.boxes.deadline import extend
         from gpucloud.planning.lifetime import refuse_short
         from gpucloud.runs.first_step import settle_first
 
@@ -1194,7 +1194,7 @@ class Client:
             CloudError: the addresses could not be changed.
         """
         from gpucloud.api.results import Shared
-        from gpucloud.inventory.share import share
+        from gpucloud.boxes.share import share
         from gpucloud.spec.fields import cidrs
         from gpucloud.ssh.keys import read_shared_key
 
@@ -1232,8 +1232,8 @@ class Client:
             CloudError: the cloud refused; it runs on.
             OwedError: it is not known to be stopped, or its compute is billed on.
         """
-        from gpucloud.boxes.stopping import KEEP, LEAST_KEEP
-        from gpucloud.inventory.power import stop
+        from gpucloud.boxes.power import stop
+        from gpucloud.ending.stopping import KEEP, LEAST_KEEP
         from gpucloud.runs.first_step import settle_first
 
         keep = KEEP if keep is None else keep
@@ -1266,7 +1266,7 @@ class Client:
             CloudError: there is no capacity, or the cloud refused; it stays stopped.
             OwedError: it is not ready, and not known to be stopped again.
         """
-        from gpucloud.inventory.power import lifetime_at_start, start
+        from gpucloud.boxes.power import lifetime_at_start, start
         from gpucloud.planning.lifetime import refuse_short
         from gpucloud.runs.first_step import settle_first
 
@@ -1333,7 +1333,7 @@ class Client:
             ConnectionFailedError: the box cannot be reached.
             BoxLostError: the box ended meanwhile.
         """
-        from gpucloud.inventory.set_up import repeat_setup
+        from gpucloud.boxes.set_up import repeat_setup
         from gpucloud.runs.first_step import settle_first
 
         with self._session.operation() as context:
@@ -1660,7 +1660,7 @@ class Client:
 
     def sync(self, name: str, source: str, destination: str, *, up: bool, node: int = 0) -> None:
         """Copies files to a node (``up``) or from it; see :meth:`gpucloud.Box.upload`."""
-        from gpucloud.boxes.sending import upload
+        from gpucloud.bring_up.sending import upload
         from gpucloud.sources.selection import Source, select
         from gpucloud.ssh.files import rsync_down
 
@@ -1678,7 +1678,7 @@ class Client:
             ConnectionFailedError: it cannot be reached.
         """
         from gpucloud.boxes.connection import target_of
-        from gpucloud.boxes.ingress import reach
+        from gpucloud.bring_up.ingress import reach
         from gpucloud.ssh.client import ConnectionFailedError, Failure, connect
 
         box = self._find(name)
@@ -1757,7 +1757,7 @@ class Client:
         Raises:
             UsageError: the box has ended, and no such log of it was kept.
         """
-        from gpucloud.boxes.kept_logs import kept_log
+        from gpucloud.bring_up.archived_logs import kept_log
         from gpucloud.ssh.job import RUN
 
         box = self._find(name)
@@ -1778,7 +1778,7 @@ class Client:
 
     def _stored_log(self, box: JournalBox, source: str) -> Kept | None:
         """The log that a box has uploaded to the bucket of its checkpoints; ``None`` if there is none."""
-        from gpucloud.boxes.kept_logs import Kept
+        from gpucloud.bring_up.archived_logs import Kept
         from gpucloud.runs.checkpoints import logs_of, read_log
 
         if logs_of(box, source) is None:
@@ -1803,9 +1803,9 @@ class Client:
     def recover(self) -> Recovered:
         """Restores boxes, volumes and snapshots that are missing from the journal, found by their tags."""
         from gpucloud.api.results import Recovered, Searched
-        from gpucloud.inventory.discovery import begin, finish
-        from gpucloud.inventory.reconcile import refresh_all
-        from gpucloud.inventory.recover import adopt_found
+        from gpucloud.ending.discovery import begin, finish
+        from gpucloud.ending.reconcile import refresh_all
+        from gpucloud.ending.recover import adopt_found
         from gpucloud.runs.first_step import settle_first
 
         with self._session.operation() as context:

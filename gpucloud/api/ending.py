@@ -9,13 +9,12 @@ from gpucloud.api.box import Box
 from gpucloud.api.fetching import bring_home
 from gpucloud.api.results import Ended, Searched
 from gpucloud.api.runs import Run, find_run
-from gpucloud.boxes.attachments import free_unused
-from gpucloud.boxes.bring_up import targets
 from gpucloud.boxes.connection import find_box
-from gpucloud.boxes.kept_logs import keep_logs
+from gpucloud.bring_up.archived_logs import keep_logs
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.ending.down import end_all, merged
+from gpucloud.ending.recover import take_in_run
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
-from gpucloud.inventory.down import end_all, merged
-from gpucloud.inventory.recover import take_in_run
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
 from gpucloud.journal.runs import RUNS_OVER
@@ -27,6 +26,7 @@ from gpucloud.runs.record import cancel
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
+from gpucloud.storage.attachments import free_unused
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client

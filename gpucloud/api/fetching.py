@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpucloud.api.runs import Run, find_run
-from gpucloud.boxes.kept_logs import keep_logs
+from gpucloud.boxes.holding import holding
+from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.costs.spend import per_hour
 from gpucloud.errors import GpucloudError, OwedError, UsageError
-from gpucloud.inventory.holding import holding
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Run as JournalRun
 from gpucloud.journal.runs import RUNS_OVER, RunState

@@ -18,12 +18,12 @@ from gpucloud.runtime.tasks import Tasks
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.session import Session
-    from gpucloud.boxes.provision import Deal, Wanted
+    from gpucloud.boxes.launch import Deal, Wanted
     from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
     from gpucloud.elastic.rules import Backoff, Slot
     from gpucloud.elastic.view import View
+    from gpucloud.ending.discovery import Survey
     from gpucloud.errors import GpucloudError
-    from gpucloud.inventory.discovery import Survey
     from gpucloud.journal.records import Box, Run
     from gpucloud.runtime.tasks import Call
     from gpucloud.spec.model import Spec
@@ -192,7 +192,7 @@ class Fleet:
             GpucloudError: the clouds have no offer; nothing was bought.
         """
         from gpucloud.api.launching import Buyer
-        from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
+        from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
 
         refuse_impossible(spec)
         wanted = Wanted(spec=spec, environment=environment_of(spec, self._session.profile.variables))
@@ -218,8 +218,8 @@ class _Offered:
         Raises:
             GpucloudError: nothing started; nothing is left, unless the error says so.
         """
-        from gpucloud.boxes.provision import provision
-        from gpucloud.inventory.discovery import refuse_taken_name
+        from gpucloud.boxes.launch import provision
+        from gpucloud.ending.discovery import refuse_taken_name
 
         assert spec.name is not None  # noqa: S101  (a node has the name of its slot)
         refuse_taken_name(context, spec.name, self.survey)

@@ -8,12 +8,10 @@ from datetime import datetime
 from functools import partial
 
 from gpucloud.api.results import Proposal
-from gpucloud.boxes.bring_up import targets
-from gpucloud.boxes.budget_check import end_of_budgets
-from gpucloud.boxes.launch import abandon, check_name
-from gpucloud.boxes.provision import Deal, Wanted, begin_echo, provision
+from gpucloud.boxes.launch import Deal, Wanted, begin_echo, provision
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.ending.discovery import Asked, Patience, Survey, begin, finish, refuse_taken_name
 from gpucloud.errors import UsageError
-from gpucloud.inventory.discovery import Asked, Patience, Survey, begin, finish, refuse_taken_name
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.facts import Wanted as JournalWanted
 from gpucloud.journal.records import Box, a_plan
@@ -23,6 +21,8 @@ from gpucloud.planning.lifetime import ceiling_of, cost_limit, lifetime, refuse_
 from gpucloud.planning.plan import Plan
 from gpucloud.planning.saved_plan import renewed
 from gpucloud.planning.waiting import within
+from gpucloud.policy.budget_check import end_of_budgets
+from gpucloud.purchase.failover import abandon, check_name
 from gpucloud.resources import rfc3339
 from gpucloud.runs.first_step import settle_first
 from gpucloud.runtime.context import Context

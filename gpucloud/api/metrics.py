@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from gpucloud.api.budgets import Budgets
 from gpucloud.api.prices import MOST_PRICES, Prices, gpus_of
 from gpucloud.boxes.connection import target_of
-from gpucloud.boxes.owed import owed
 from gpucloud.config import write_whole
 from gpucloud.costs.spend import Charge, first_of_month, spend_of, totals_of
+from gpucloud.ending.owed import owed
 from gpucloud.errors import UsageError
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim

@@ -13,16 +13,16 @@ from functools import partial
 
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Proposal
-from gpucloud.boxes.bring_up import targets
-from gpucloud.boxes.carrying import Carriage
-from gpucloud.boxes.extend import check_movable
-from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
-from gpucloud.boxes.saving import save_work
+from gpucloud.boxes.holding import holding
+from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.relocation import Carriage
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.bring_up.ingress import reach
+from gpucloud.bring_up.saving import save_work
 from gpucloud.costs.resource_prices import transfer_price
 from gpucloud.costs.spend import BillingOf, cost_so_far
+from gpucloud.ending.deadline import check_movable
 from gpucloud.errors import UsageError
-from gpucloud.inventory.holding import holding
 from gpucloud.journal.facts import Place
 from gpucloud.journal.lifecycle import LEAST_LIFE
 from gpucloud.journal.records import Box

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.moving import Mover
 from gpucloud.api.results import BoxDid, TendedBox
-from gpucloud.boxes.attachments import free_unused
-from gpucloud.boxes.bring_up import targets
-from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.kept_logs import keep_logs
+from gpucloud.bring_up.archived_logs import keep_logs
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.bring_up.ingress import reach
+from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import GpucloudError, InterruptedBySignal
-from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.records import Box
 from gpucloud.runs.replacement import End, Leave, Lineage, Look, avoided_by, step_for, wants_replacement
@@ -27,6 +26,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.guard import faulty_hardware
 from gpucloud.ssh.keys import key_folder
+from gpucloud.storage.attachments import free_unused
 
 if TYPE_CHECKING:
     from gpucloud.api.client import Client

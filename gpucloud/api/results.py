@@ -13,9 +13,9 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.api.box import Box
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
+    from gpucloud.ending.discovery import Survey
+    from gpucloud.ending.sweep import Find
     from gpucloud.errors import GpucloudError
-    from gpucloud.inventory.discovery import Survey
-    from gpucloud.inventory.sweep import Find
     from gpucloud.journal.runs import Failure
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Plan
@@ -46,7 +46,7 @@ class Searched:
     @classmethod
     def of(cls, survey: Survey, mine: Search) -> Searched:
         """The completeness of a survey, and the owner's resources with tags that gpucloud never wrote."""
-        from gpucloud.inventory.discovery import unjudged
+        from gpucloud.ending.discovery import unjudged
 
         return cls(
             unread=tuple(survey.unread),

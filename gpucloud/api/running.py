@@ -17,9 +17,8 @@ from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.runs import Run as PublicRun
 from gpucloud.api.several import refuse_several
-from gpucloud.boxes.provision import Wanted, environment_of, refuse_impossible
-from gpucloud.boxes.sending import look
-from gpucloud.boxes.waiting import NothingNowError
+from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+from gpucloud.bring_up.sending import look
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.errors import JournalError
@@ -32,6 +31,7 @@ from gpucloud.planning.data_source import GIB
 from gpucloud.planning.egress import Carried
 from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.waiting import may_pass
+from gpucloud.purchase.waiting import NothingNowError
 from gpucloud.resources import rfc3339
 from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.code import bring_here, deliver, forget_code, freeze_code

@@ -449,6 +449,6 @@ class Session:
 def _write_out(context: Context, box: Box) -> None:
     """Unmounts the volumes of a box before it is deleted; few boxes have any."""
     if box.wanted.spec.get("volumes"):
-        from gpucloud.boxes.mounting import write_out
+        from gpucloud.storage.mounting import write_out
 
         write_out(context, box)

@@ -8,18 +8,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 from gpucloud.api.launching import Buyer, names_of
-from gpucloud.boxes.attachments import holding
-from gpucloud.boxes.provision import Bought, Deal, buy, make_ready
-from gpucloud.boxes.waiting import Wait
+from gpucloud.boxes.launch import Bought, Deal, buy, make_ready
+from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.inventory.down import end_all, merged
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.spread import attempts_of_next
 from gpucloud.planning.volume_choice import UsableVolume
+from gpucloud.purchase.waiting import Wait
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
+from gpucloud.storage.attachments import holding
 
 
 def refuse_several(wanted: Spec | Plan, instead: str) -> None:

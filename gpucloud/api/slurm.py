@@ -361,7 +361,7 @@ class Slurm:
         Raises:
             GpucloudError: they cannot join.
         """
-        from gpucloud.boxes.bring_up import targets
+        from gpucloud.bring_up.bring_up import targets
         from gpucloud.elastic.slurm.joining import Joining
         from gpucloud.elastic.slurm.shapes import slices_of
         from gpucloud.ssh.keys import key_folder

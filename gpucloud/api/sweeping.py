@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gpucloud.api.results import Searched, Swept
+from gpucloud.ending.sweep import OLD_ENOUGH, Find, end, look, look_again
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.inventory.sweep import OLD_ENOUGH, Find, end, look, look_again
 from gpucloud.resources import Resource, Tags
 from gpucloud.runs.first_step import save_first, settle_first
 from gpucloud.runtime.context import Context

@@ -10,8 +10,8 @@ from gpucloud.api.fetching import priced
 from gpucloud.api.replacing import Replacer, to_look_after
 from gpucloud.api.results import TendedBox, Tending
 from gpucloud.api.running import Attempts, wanted_of_run
+from gpucloud.ending.reconcile import refresh_all, settle
 from gpucloud.errors import UsageError
-from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER

@@ -8,20 +8,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.api.volume import Confirm
-from gpucloud.boxes.launch import check_name
-from gpucloud.boxes.snapshots import create_snapshot, wait_complete
-from gpucloud.boxes.volumes import create_volume
+from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import UsageError
-from gpucloud.inventory.down import end_all, merged
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box as JournalBox
 from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
 from gpucloud.planning.volume_choice import holder_of
 from gpucloud.planning.volume_plan import plan_volume
+from gpucloud.purchase.failover import check_name
 from gpucloud.runs.first_step import settle_first
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
+from gpucloud.storage.snapshots import create_snapshot, wait_complete
+from gpucloud.storage.volumes import create_volume
 
 if TYPE_CHECKING:
     from gpucloud.errors import GpucloudError

@@ -1,1 +1,1 @@
-"""The life of a box: launch, bring-up, extension, connection and teardown."""
+"""What is done with a box: launch, start, move, extend, share, connect, repeat a set-up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpucloud.boxes.bring_up import targets
+from gpucloud.bring_up.bring_up import targets
 from gpucloud.errors import UsageError
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpucloud.boxes.bring_up import targets
+from gpucloud.bring_up.bring_up import targets
 from gpucloud.config import HOSTS
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.lifecycle import OVER

@@ -1,400 +1,404 @@
-"""Launches one box: tries the plan's attempts until one starts, and leaves nothing behind when none does."""
+"""Provisions a box: buys the first attempt that starts and brings it up; a failure leaves nothing behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
 
-from gpucloud.boxes.attempt import Terms, buy
-from gpucloud.boxes.ceiling import confirmed
-from gpucloud.boxes.opening import Opening
-from gpucloud.boxes.teardown import TAKE_DOWN_S, end_machine, end_machines, take_down
-from gpucloud.boxes.unrecorded import end_unrecorded
-from gpucloud.clouds.audit import about
-from gpucloud.errors import (
-    RULES,
-    BoxLostError,
-    CloudError,
-    ErrorClass,
-    GpucloudError,
-    Next,
-    NoOfferError,
-    OutcomeUnknownError,
-    OwedError,
-    Scope,
-    UsageError,
-)
-from gpucloud.journal.errors import ForbiddenError, JournalError, StaleWriterError
-from gpucloud.journal.events import Made, Seen, named
-from gpucloud.journal.facts import Facts, Wanted
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
-from gpucloud.journal.records import Box
-from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
-from gpucloud.planning.quota import advise
-from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
+from gpucloud.boxes.failed_box import keep_failed, may_keep
+from gpucloud.boxes.hosts import keep_hosts
+from gpucloud.bring_up.archived_logs import keep_logs
+from gpucloud.bring_up.bring_up import UnfitError, bring_up, hand_over, targets
+from gpucloud.bring_up.datasets import bring
+from gpucloud.bring_up.setup import copy_files, set_up, store_environment
+from gpucloud.costs.resource_prices import listed_prices
+from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
+from gpucloud.journal.facts import Facts, FirstBoot
+from gpucloud.journal.lifecycle import generated_name, new_id
+from gpucloud.journal.records import Box, Run
+from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
+from gpucloud.planning.boot_images import boots
+from gpucloud.planning.egress import Carried
+from gpucloud.planning.lifetime import ceiling_of
+from gpucloud.planning.own_image import image_id, own_image
+from gpucloud.planning.plan import Candidate, Key, Plan
+from gpucloud.planning.user_data import UserData, boot_plan
+from gpucloud.planning.volume_choice import UsableVolume
+from gpucloud.policy.budget_check import BudgetCheck
+from gpucloud.purchase.attempt import Boot, Terms
+from gpucloud.purchase.ceiling import Agreement
+from gpucloud.purchase.failover import abandon, launch, replace_machines, replace_node
+from gpucloud.purchase.policy_check import PolicyCheck
+from gpucloud.purchase.replacement import opening_of
+from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.events import AttemptRefused
-from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
+from gpucloud.sources.selection import read_source, refuse_missing
+from gpucloud.spec.model import Spec
+from gpucloud.ssh.client import Target, disconnect, forget, is_connected, socket_folder
+from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, renew_host_key
+from gpucloud.storage.attachments import attach_all, holding
+from gpucloud.storage.mounting import mount_all
+from gpucloud_pricing import Market
+from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_templates.software import later
 
 
-@dataclass(slots=True)
-class Tried:
-    """The attempts so far, and the candidates that their refusals rule out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deal:
+    """A plan to buy, the end of its box (``None`` for never), and when a person agreed to both.
 
-    ``learned`` is what no later round of a wait changes: what a place does not have at all.
+    ``agreed_at`` is ``None`` if nobody was asked; ``until`` is when no further attempt is begun, ``None`` for
+    the limit of one launch.
     """
 
-    attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    errors: list[CloudError] = field(default_factory=list[CloudError])
-    lost: BoxLostError | None = None
-    over_quota: Candidate | None = None
+    plan: Plan
+    end: datetime | None
+    agreed_at: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The properties of a box that do not depend on the offer.
+
+    Attributes:
+        spec: the spec of the user.
+        environment: the variables of ``env`` in the spec, with their values.
+        run_id: the run of the box.
+        attended: whether it ends with this process.
+        accept_snapshot_price: whether it may be bought at a price that the cloud does not confirm.
+        keep_on_failure: whether it is kept until its deadline if its set-up fails.
+        run: the run that it is an attempt of, which this process holds.
+        instead_of: the box that it is to replace, which this process holds.
+        avoided: places to leave out as long as others match.
+        learned: what its launches have learned of places that do not have it; they add to it.
+        ends_by: when it ends at the latest, whatever its spec says; ``None`` for no such time.
+        carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
+        clean_up: the command that ends it after a second signal, if not ``down`` of its name.
+        deliver: puts files on the nodes of the box, before its data and its set-up, instead of those that
+            ``sync`` of the spec names here.
+    """
+
+    spec: Spec
+    environment: Mapping[str, str]
+    run_id: str | None = None
+    run: Run | None = None
+    instead_of: Box | None = None
+    avoided: Avoided = NOTHING_AVOIDED
     learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    ends_by: datetime | None = None
+    carried: Carried | None = None
+    attended: bool = False
+    accept_snapshot_price: bool = False
+    keep_on_failure: bool = False
+    clean_up: str | None = None
+    deliver: Callable[[Box, Sequence[Target]], None] | None = None
 
-    def failed(self, candidate: Candidate, error: CloudError) -> None:
-        """Records a refusal."""
-        self.errors.append(error)
-        self.attempts.append(
-            {
-                **candidate.where(),
-                "class": str(error.error_class),
-                "code": error.code,
-                "message": error.message,
-                "request_id": error.request_id,
-            }
+
+def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of ``env`` in a spec; one without a value takes the caller's value.
+
+    Raises:
+        UsageError: the caller has no such variable.
+    """
+    missing = [key for key, value in spec.env.items() if value is None and key not in environment]
+    if missing:
+        raise UsageError(
+            f"--env {missing[0]}: this variable is not set here", hint=f"--env {missing[0]}=VALUE"
         )
-        if error.error_class == ErrorClass.QUOTA:
-            self.over_quota = candidate
-        purchase = str(candidate.purchase)
-        lasts = error.error_class == ErrorClass.UNSUPPORTED
-        ruled_out = self.learned if lasts else self._blocked
-        match error.scope:
-            case Scope.CLOUD:
-                ruled_out.add((candidate.cloud,))
-            case Scope.REGION:
-                ruled_out.add((candidate.cloud, candidate.region, candidate.instance_type, purchase))
-            case Scope.TYPE:
-                ruled_out.add((candidate.cloud, candidate.instance_type, purchase))
-            case _ if lasts:
-                ruled_out.add(candidate.key)
-            case _:
-                pass
-
-    def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
-        """Records a machine that powered itself off while it booted: one may be an accident.
-
-        Raises:
-            BoxLostError: it is the second. Every other machine would power itself off as well.
-        """
-        self.attempts.append(
-            {
-                **candidate.where(),
-                "class": error.error_class,
-                "code": None,
-                "message": error.message,
-                "request_id": None,
-            }
-        )
-        if self.lost is not None:
-            error.message = (
-                f"two machines powered themselves off while they booted; the last: {error.message}"
-            )
-            error.hint = (
-                "a third would do the same: check this machine's clock (gpucloud check), --ttl and --image"
-            )
-            raise error
-        self.lost = error
-
-    def skip(self, candidate: Candidate) -> bool:
-        """Whether an earlier refusal covers this one."""
-        purchase = str(candidate.purchase)
-        return bool(
-            {
-                (candidate.cloud,),
-                (candidate.cloud, candidate.region, candidate.instance_type, purchase),
-                (candidate.cloud, candidate.instance_type, purchase),
-                candidate.key,
-            }
-            & (self._blocked | self.learned)
-        )
-
-    def verdict(self) -> GpucloudError:
-        """The error of a launch that has no attempt left, with the exit code that fits all refusals."""
-        if not self.errors:
-            if self.lost is not None:
-                return self.lost
-            return NoOfferError("no offer could be tried", hint="see the offers: gpucloud offers --why")
-        for error_class in (
-            ErrorClass.CAPACITY,
-            ErrorClass.UNSUPPORTED,
-            ErrorClass.QUOTA,
-            ErrorClass.PRICE,
-            ErrorClass.AUTH,
-            ErrorClass.BILLING,
-        ):
-            of_class = [error for error in self.errors if error.error_class == error_class]
-            if of_class:
-                return self._summary(of_class[-1])
-        return self._summary(self.errors[-1])
-
-    def _summary(self, last: CloudError) -> GpucloudError:
-        count = len(self.attempts)
-        last.message = f"none of {count} attempt{'s' if count != 1 else ''} started; the last: {last.message}"
-        last.attempts = self.attempts
-        return last
+    return {key: environment[key] if value is None else value for key, value in spec.env.items()}
 
 
-def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> Box:
-    """Provisions one box and returns it in state ``bootstrapping``, its lease still held.
+def refuse_impossible(spec: Spec) -> None:
+    """Refuses a spec that cannot be fulfilled, before any cloud is called.
+
+    Raises:
+        UsageError: it cannot; the message says why.
+    """
+    if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
+        raise UsageError("--accept-test cannot test MIG slices, only whole GPUs", hint="omit --accept-test")
+    for item in spec.sync:
+        refuse_missing(read_source(item))
+    for program in ("ssh", "ssh-keygen", *(["rsync"] if spec.sync else [])):
+        find_program(program)
+    socket_folder()
+
+
+def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | None:
+    """Starts to ask for this machine's public address; ``None`` if the spec has ``allow_from``.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        terms: the terms that are the same for every offer.
-        candidates: what to try, in order.
+        spec: the spec of the user.
+        clouds: the clouds that may be used; the first is asked, or another one if it has no echo service.
+    """
+    if spec.allow_from or not clouds:
+        return None
+    return context.tasks.start(partial(context.clouds.caller_address, clouds[0]))
+
+
+def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo: Call | None) -> Box:
+    """Buys the first attempt that starts and brings it up; a failure leaves nothing behind.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        market: for list prices and exchange rates.
+        deal: the plan, and the end of the box.
+        wanted: the properties that do not depend on the offer.
+        echo: the result of :func:`begin_echo`.
+
+    Returns:
+        The box, which this process still holds.
 
     Raises:
-        BudgetError: it would exceed a budget; nothing was spent.
-        PolicyError: the policy forbids it; nothing was spent.
-        UsageError: the name is taken; nothing was spent.
-        CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
-        OwedError: something may still be billed.
-        InterruptedBySignal: ended by a signal; nothing is left.
+        SetupFailedError: its set-up failed, and it is kept.
+        GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
-    box = context.journal.plan_box(
-        id=terms.box,
-        name=terms.name,
-        owner=context.owner,
-        run_id=terms.run_id,
-        op=new_id("op-", context.clock(), context.randomness(10)),
-        expires_at=terms.expires_at,
-        facts=Facts(
-            wanted=Wanted(spec=terms.spec, disk_gib=terms.disk_gib, image=terms.image),
-            attended=terms.attended,
-            replaces=terms.instead_of.id if terms.instead_of else None,
-            ceiling=terms.ceiling,
-        ),
-        lease=context.lease(),
-        alone=terms.attended and terms.instead_of is None,
-        run=terms.run,
-        instead_of=terms.instead_of,
-        limits=terms.limits,
-        forbids=terms.forbids,
+    with holding(context, wanted.spec) as volumes:
+        return make_ready(buy(context, market, deal, wanted, echo, volumes=volumes))
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """A box whose machines run, and which this process holds."""
+
+    box: Box
+    purchase: _Purchase
+
+
+def buy(
+    context: Context,
+    market: Market,
+    deal: Deal,
+    wanted: Wanted,
+    echo: Call | None,
+    *,
+    volumes: Sequence[UsableVolume] = (),
+) -> Bought:
+    """Buys the first attempt that starts; a failure leaves nothing behind. The arguments: :func:`provision`.
+
+    ``volumes`` are those that the box uses, held by this process.
+
+    Raises:
+        GpucloudError: nothing started; nothing is left, unless the error says so.
+    """
+    assert context.state is not None  # noqa: S101  (who buys has a state folder)
+    spec, attempts = wanted.spec, deal.plan.attempts
+    own = own_image(context.journal, context.owner, spec, context.clock())
+    if own is not None:
+        from gpucloud.storage.snapshots import wait_complete
+
+        wait_complete(context, own.snapshot, ResourceKind.IMAGE)
+    box_id = new_id("b-", context.clock(), context.randomness(10))
+    purchase = _Purchase(
+        context=context,
+        market=market,
+        deal=deal,
+        wanted=wanted,
+        box_id=box_id,
+        name=spec.name or generated_name(attempts[0].gpu_model, context.randomness(4)),
+        keys=key_folder(context.state, box_id),
+        image=image_id(spec, own),
+        allow_from=_allowed(context, spec, echo),
+        volumes=volumes,
     )
-    for text in terms.limits.warnings if terms.limits else ():
-        context.warn("plan", text)
-    context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
-    tried = Tried(learned=terms.learned)
     try:
-        return _first_that_starts(context, box, terms, candidates, tried, until=terms.until)
-    except BaseException as error:
-        abandon(context, box, error, tried.attempts)
+        return Bought(launch(context, purchase.terms(purchase.new_keys()), attempts), purchase)
+    except BaseException:
+        forget(purchase.keys, box_id, nodes=spec.nodes)
         raise
 
 
-def replace_machines(
-    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str
-) -> Box:
-    """Ends the unfit machines of a box and buys others; otherwise like :func:`launch`.
-
-    Args:
-        context: clouds, journal, clock and progress of this call.
-        box: a box in state ``bootstrapping`` that this process holds.
-        terms: those of its launch, with keys that no machine has used.
-        candidates: what to try, in order; the same offer may well yield another machine.
-        why: the fault of the machines, for the box's record.
-    """
-    context.tell("down", f"{why}; deleting the machines and trying once more")
-    end_machines(context, box, budget_s=TAKE_DOWN_S)
-    context.journal.write(box, Seen(facts=Facts(replaced=why)))
-    return _first_that_starts(context, box, _apart(context, terms), candidates, Tried())
-
-
-def replace_node(context: Context, box: Box, terms: Terms, opening: Opening, why: str) -> Box | None:
-    """Ends the unfit machine of one node, and buys another one of the same offer in its place.
-
-    Its rank, and what the box's nodes have in common, stay; at no time are there two machines for one node.
-
-    Args:
-        context: clouds, journal, clock and progress of this call.
-        box: a box in state ``bootstrapping`` that this process holds.
-        terms: those of its launch, with a host key that no machine has used.
-        opening: the node.
-        why: the fault of the machine, for the box's record.
+def make_ready(bought: Bought) -> Box:
+    """Brings up a box that was bought; a failure leaves nothing behind.
 
     Returns:
-        The box; ``None`` where none could be bought: what that has left is in the journal, to be ended with
-        the other machines.
+        The box, which this process still holds.
 
     Raises:
-        CloudError: the outcome of the create call is unknown.
-        OwedError: the end of the machine could not be confirmed.
-        GpucloudError: the new machine costs more than agreed, or ended itself.
+        SetupFailedError: its set-up failed, and it is kept.
+        GpucloudError: it did not become ready; nothing is left, unless the error says so.
     """
-    rank, candidate = opening.vacancy.rank, opening.candidate
-    context.tell("down", f"{why}; deleting node {rank} and buying another one in its place")
+    box, purchase = bought.box, bought.purchase
+    context = purchase.context
     try:
-        end_machine(context, box, rank, budget_s=TAKE_DOWN_S)
-        context.journal.write(box, Seen(facts=Facts(replaced=why)))
-        offer = confirmed(context, terms.prices, candidate)
-        with about(box=box.id):
-            alone = replace(_apart(context, terms), vacancy=opening.vacancy)
-            return buy(context, context.journal.held(box), alone, offer)
-    except CloudError as error:
-        if isinstance(error, OutcomeUnknownError):
-            raise
-        note_left(context, box, candidate.cloud, candidate.region)
-        context.emit(_refused("create", candidate, error, error.message, "replacing all nodes"))
-        return None
+        return _finish(context, box, purchase)
+    except BaseException as error:
+        kept = _kept(context, box, purchase, error)
+        if kept is not None:
+            raise kept from error
+        forget(purchase.keys, box.id, nodes=purchase.wanted.spec.nodes)
+        raise
 
 
-def _apart(context: Context, terms: Terms) -> Terms:
-    """Terms whose machines are told from those that the box had before, which clouds show for a while."""
-    return replace(terms, op=new_id("op-", context.clock(), context.randomness(10)))
+def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
+    """Brings up the machines of a box, or once others in their place, and sets the box up."""
+    keys, wanted = purchase.keys, purchase.wanted
+    try:
+        attached = attach_all(context, box, purchase.volumes)
+        measured = bring_up(context, box, keys)
+    except UnfitError as error:  # replaced once: a second unfit machine is no accident
+        box = _replaced(context, box, purchase, error)
+        attached = attach_all(context, box, purchase.volumes)
+        measured = bring_up(context, box, keys)
+    keep_hosts(context)
+    nodes = targets(box, keys, context.proxy_command)
+    mount_all(context, nodes[0], attached)
+    store_environment(context, nodes, wanted.environment)
+    if wanted.deliver is None:
+        copy_files(context, nodes, wanted.spec)
+    else:
+        wanted.deliver(box, nodes)
+    bring(context, nodes, purchase.deal.plan.data)
+    set_up(context, box, nodes, wanted.spec.setup)
+    return hand_over(context, box, keys, Facts(measured=measured))
 
 
-def abandon(
-    context: Context,
-    box: Box,
-    cause: BaseException | None,
-    attempts: list[dict[str, Any]] | None = None,
-    *,
-    ends_as: BoxState = BoxState.FAILED,
-) -> None:
-    """Deletes what was created before a failure; leaves a box that was taken over to its new holder.
+def _replaced(context: Context, box: Box, purchase: _Purchase, unfit: UnfitError) -> Box:
+    """Replaces the machine of the one node that is unfit, or all machines; by ones with new host keys."""
+    keys, attempts, why = purchase.keys, purchase.deal.plan.attempts, unfit.message
+    opening = opening_of(box, unfit.nodes, context.journal.intents(box.id), attempts)
+    if opening is not None:
+        rank = opening.vacancy.rank
+        disconnect(next(node for node in targets(box, keys, context.proxy_command) if node.node == rank))
+        terms = purchase.terms(renew_host_key(keys, box.id, rank), [opening.candidate])
+        joined = replace_node(context, box, terms, opening, why)
+        if joined is not None:
+            return joined
+    forget(keys, box.id, nodes=purchase.wanted.spec.nodes)
+    return replace_machines(context, box, purchase.terms(purchase.new_keys()), attempts, why)
 
-    Without a ``cause`` nothing has failed: it has served its purpose.
+
+def _kept(context: Context, box: Box, purchase: _Purchase, cause: BaseException) -> SetupFailedError | None:
+    """Keeps the logs of a box that failed, and the box itself if that is asked for; or takes it down.
 
     Raises:
         OwedError: the deletion cannot be confirmed.
     """
-    if isinstance(cause, GpucloudError) and attempts:
-        cause.attempts = attempts
-    context.tell("down", f"deleting the resources of {box.name!r}")
-    with context.tasks.finishing():
-        try:
-            try:
-                take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
-            except StaleWriterError as stale:
-                context.tell("down", stale.message)
-            except (ForbiddenError, JournalError) as broken:  # it is ours, also once we may not write
-                context.tell("down", f"{broken.message}; deleting the box anyway")
-                end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
-        except OwedError as owed:
-            owed.attempts = attempts or []
-            owed.message = owed.message if cause is None else f"{cause}; {owed.message}"
-            raise owed from cause
-        finally:
-            context.journal.release(box)
-
-
-def last_attempt(context: Context) -> datetime:
-    """When a launch that begins now begins no further attempt."""
-    return context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
-
-
-def _first_that_starts(
-    context: Context,
-    box: Box,
-    terms: Terms,
-    candidates: Sequence[Candidate],
-    tried: Tried,
-    *,
-    until: datetime | None = None,
-) -> Box:
-    end = until or last_attempt(context)
-    for candidate in candidates:
-        if tried.skip(candidate):
-            continue
-        if tried.attempts and context.clock() > end:
-            break
-        try:
-            offer = confirmed(context, terms.prices, candidate)
-        except CloudError as error:
-            tried.failed(candidate, error)
-            context.emit(_refused("quote", candidate, error, error.message))
-            continue
-        try:
-            with about(box=box.id):
-                return buy(context, box, terms, offer)
-        except CloudError as error:
-            if isinstance(error, OutcomeUnknownError):
-                raise
-            tried.failed(candidate, error)
-            _clear(context, box, candidate)
-            context.emit(_refused("create", candidate, error, f"{candidate.place}: {error.code}"))
-            if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
-                raise
-        except BoxLostError as error:
-            tried.ended_itself(candidate, error)
-            _clear(context, box, candidate)
-            context.tell("create", f"{error.message}; trying the next offer")
-    raise _verdict(context, terms, tried)
-
-
-def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
-    """The error of all attempts; one of quota says how to ask for more."""
-    failure = tried.verdict()
-    if isinstance(failure, CloudError) and failure.error_class == ErrorClass.QUOTA and tried.over_quota:
-        advise(context, failure, tried.over_quota, terms.nodes)
-    return failure
-
-
-def _refused(
-    step: str, candidate: Candidate, error: CloudError, text: str, then: str = "trying the next offer"
-) -> AttemptRefused:
-    return AttemptRefused(
-        step,
-        f"{text}; {then}",
-        cloud=candidate.cloud,
-        region=candidate.region,
-        zone=candidate.zone,
-        instance_type=candidate.instance_type,
-        error_class=str(error.error_class),
-        code=error.code,
-    )
-
-
-def _clear(context: Context, box: Box, candidate: Candidate) -> None:
-    """Ensures that a refused attempt left nothing billable behind, before the next one.
-
-    Raises:
-        OwedError: something is left and cannot be deleted.
-    """
-    if note_left(context, box, candidate.cloud, candidate.region):
-        end_machines(context, box, budget_s=TAKE_DOWN_S)
-
-
-def note_left(context: Context, box: Box, cloud_name: str, region: str) -> bool:
-    """Journals what a refused creation has made all the same; False if the cloud cannot be read.
-
-    What is not found now is looked for again when the box is taken down.
-    """
     try:
-        cloud = context.clouds.usable(cloud_name)
-        search = Search(box=box.id, regions=(region,))
-        found: SearchResult = context.tasks.run(lambda: cloud.find(search))
-    except (CloudError, TimedOutError):
-        return False
-    for resource in found.resources:
-        if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
-            context.journal.write(box, Made(resource=named(resource.ref)))
-    return True
+        box = context.journal.held(box)  # its machines may have been replaced
+        if may_keep(cause):
+            nodes = targets(box, purchase.keys, context.proxy_command)
+            keep_logs(context, [node for node in nodes if is_connected(node)])
+        if purchase.wanted.keep_on_failure:
+            kept = keep_failed(context, box, purchase.keys, purchase.wanted.environment, cause)
+            if kept is not None:
+                return kept
+    except GpucloudError as error:  # a signal, or a journal that cannot be written: the box is not kept
+        cause = error
+    abandon(context, box, cause)
+    if isinstance(cause, InterruptedBySignal):
+        raise cause
+    return None
 
 
-def check_name(context: Context, name: str) -> None:
-    """Refuses a name that a living box has, before any cloud is called.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Purchase:
+    """A box before anything is bought."""
 
-    Raises:
-        UsageError: the name is taken.
-    """
-    for box in context.journal.boxes(owner=context.owner, kind=None):
-        if box.name != name:
-            continue
-        hint = f"choose another name, or delete it: {box.removal}"
-        unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
-        if box.state is BoxState.DELETING and unknown:
-            until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
-            hint = f"its interrupted launch may still appear until {rfc3339(until)}: choose another --name"
-        raise UsageError(f"a {box.kind} named {name!r} exists already ({box.state})", hint=hint)
+    context: Context
+    market: Market
+    deal: Deal
+    wanted: Wanted
+    box_id: str
+    name: str
+    keys: Path
+    image: str
+    allow_from: Sequence[str]
+    volumes: Sequence[UsableVolume]
+
+    def new_keys(self) -> BoxKeys:
+        """The keys of all its nodes, which no machine has used."""
+        return create_keys(self.keys, self.box_id, nodes=self.wanted.spec.nodes)
+
+    def terms(self, keys: BoxKeys, attempts: Sequence[Candidate] | None = None) -> Terms:
+        """The terms of attempts, those of the plan by default, with keys for their machines."""
+        spec, attempts = self.wanted.spec, attempts or self.deal.plan.attempts
+        currencies = {(attempt.cloud, attempt.region): attempt.currency for attempt in attempts}
+        return Terms(
+            box=self.box_id,
+            name=self.name,
+            run_id=self.wanted.run_id,
+            run=self.wanted.run,
+            instead_of=self.wanted.instead_of,
+            nodes=spec.nodes,
+            disk_gib=spec.disk,
+            image=self.image,
+            boots=self._boots(keys, attempts),
+            listed={
+                place: listed_prices(self.market, *place, spec.disk, currency)
+                for place, currency in currencies.items()
+            },
+            allow_from=self.allow_from,
+            prices=Agreement(
+                usd=self.market.usd,
+                agreed_at=self.deal.agreed_at,
+                unconfirmed=self.wanted.accept_snapshot_price,
+            ),
+            rates={rate.quote: rate.rate for rate in self.market.rates if rate.base == "USD"},
+            ceiling=ceiling_of(self.deal.plan, spec, self.market),
+            limits=BudgetCheck(lambda: self.market, self.context.clock),
+            forbids=PolicyCheck(self.market, self.context.clock, attempts),
+            ports=spec.ports,
+            tags=spec.tags,
+            expires_at=self.deal.end,
+            until=self.deal.until,
+            learned=self.wanted.learned,
+            ttl_role=spec.ttl_role,
+            box_identity=spec.box_identity,
+            attended=self.wanted.attended,
+            clean_up=self.wanted.clean_up,
+            spec=dict(self.deal.plan.spec),
+            volumes=self.volumes,
+        )
+
+    def _boots(self, keys: BoxKeys, attempts: Sequence[Candidate]) -> dict[Key, Boot]:
+        """The boot of each attempt, rendered before anything is bought.
+
+        Raises:
+            UsageError: the user-data is too large for a cloud, or the image cannot work there.
+        """
+        spec, now = self.wanted.spec, self.context.clock()
+        user_data = UserData()
+        found: dict[Key, Boot] = {}
+        for attempt in attempts:
+            cloud = self.context.clouds[attempt.cloud]
+            image, software = boots(cloud, attempt, self.image)
+            plan = boot_plan(
+                cloud,
+                attempt,
+                software,
+                spec,
+                box=self.box_id,
+                name=self.name,
+                keys=keys,
+                end=self.deal.end,
+                now=now,
+            )
+            written = FirstBoot(
+                image=image.name,
+                steps=tuple(plan.software.steps),
+                least_driver=later(image.driver, plan.software.least_driver),
+                mig=plan.software.mig,
+            )
+            found[attempt.key] = Boot(user_data=user_data.of(plan), written=written)
+        return found
+
+
+def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:
+    """The networks that may connect: those of the spec, or this machine's public address; never every one."""
+    if spec.allow_from:
+        return spec.allow_from
+    hint = "specify it: --allow-from ADDRESS/32"
+    try:
+        address = None if echo is None else context.tasks.wait(echo, CALL_TIMEOUT_S)
+    except GpucloudError as error:
+        raise UsageError(f"cannot find out this machine's address: {error.message}", hint=hint) from error
+    if address is None:
+        raise UsageError("no installed cloud can report this machine's address", hint=hint)
+    return (str(ip_network(address)),)

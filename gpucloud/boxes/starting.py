@@ -8,16 +8,14 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
-from gpucloud.boxes.bring_up import bring_back, hand_over, targets
-from gpucloud.boxes.budget_check import check_of
-from gpucloud.boxes.ceiling import QUOTE_TIMEOUT_S
-from gpucloud.boxes.data import bring
-from gpucloud.boxes.extend import extend, move_cloud_end
-from gpucloud.boxes.ingress import admit_us
-from gpucloud.boxes.stopping import REST_TIMEOUT_S, keep_end, rest, unfinished
+from gpucloud.bring_up.bring_up import bring_back, hand_over, targets
+from gpucloud.bring_up.datasets import bring
+from gpucloud.bring_up.ingress import admit_us
 from gpucloud.clouds.audit import about
 from gpucloud.costs.resource_prices import ADDRESS
 from gpucloud.costs.spend import BillingOf, per_hour
+from gpucloud.ending.deadline import extend, move_cloud_end
+from gpucloud.ending.stopping import REST_TIMEOUT_S, keep_end, rest, unfinished
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import NO_FACTS, Ceiling, Facts, Price, node_of
@@ -26,6 +24,8 @@ from gpucloud.journal.records import Box
 from gpucloud.journal.store import Forbids
 from gpucloud.planning.data_sets import located
 from gpucloud.planning.plan import LIST_MARGIN, SPOT_MARGIN
+from gpucloud.policy.budget_check import check_of
+from gpucloud.purchase.ceiling import QUOTE_TIMEOUT_S
 from gpucloud.resources import Machine, Quote, State, short_id
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S

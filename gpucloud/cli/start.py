@@ -16,9 +16,9 @@ from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
+    from gpucloud.boxes.power import Start
     from gpucloud.cli.documents import StartDocument
     from gpucloud.cli.timeline import Timeline
-    from gpucloud.inventory.power import Start
 
 
 def start(

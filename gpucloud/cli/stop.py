@@ -14,9 +14,9 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
+    from gpucloud.boxes.power import Stop
     from gpucloud.cli.documents import StopDocument
     from gpucloud.cli.timeline import Timeline
-    from gpucloud.inventory.power import Stop
 
 
 def stop(

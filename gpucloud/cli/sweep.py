@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Searched
     from gpucloud.cli.documents import FoundDocument, SweepDocument
     from gpucloud.costs.found_prices import FoundPrice
-    from gpucloud.inventory.sweep import Find
+    from gpucloud.ending.sweep import Find
     from gpucloud_pricing import Market
 
 WHY = {

@@ -81,7 +81,7 @@ def sync(
 
 def _sent(app: App, way: Way, exclude: Sequence[str], *, dry_run: bool, node: int) -> bool:
     """Copies files to a box, or lists them; returns whether they were only listed."""
-    from gpucloud.boxes.sending import remarks, upload
+    from gpucloud.bring_up.sending import remarks, upload
     from gpucloud.sources.selection import Source, select
 
     chosen = select(Source(way.source, way.source, way.destination or "."), exclude)

@@ -29,7 +29,7 @@ def list_sources(app: App, spec: Spec) -> int:
 
 def list_files(app: App, chosen: Sequence[Selection]) -> None:
     """Lists what would travel, as the answer of a command; what is left out is said beside it."""
-    from gpucloud.boxes.sending import files_text, printable, remarks
+    from gpucloud.bring_up.sending import files_text, printable, remarks
     from gpucloud.sources.archive import size_text
     from gpucloud.sources.selection import Kind
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from gpucloud.boxes.launch import abandon
+from gpucloud.boxes.deadline import extend
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import (
     Action,
@@ -25,16 +25,16 @@ from gpucloud.elastic.rules import (
 )
 from gpucloud.elastic.view import View
 from gpucloud.elastic.wishes import DUE, Group, Wishes, shown
+from gpucloud.ending.down import end_all
+from gpucloud.ending.reconcile import refresh_all, settle
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
-from gpucloud.inventory.down import end_all
-from gpucloud.inventory.extend import extend
-from gpucloud.inventory.reconcile import refresh_all, settle
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunLost
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of
+from gpucloud.purchase.failover import abandon
 from gpucloud.runs.first_step import settle_first
 from gpucloud.runs.record import loss_of, with_loss
 from gpucloud.runs.tend import end_boxes

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from gpucloud.boxes.owed import owed
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
+from gpucloud.ending.owed import owed
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import BoxState, Claim
 from gpucloud.journal.records import Box, Run, StoredEvent

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from gpucloud.boxes.sending import send_frozen
+from gpucloud.bring_up.sending import send_frozen
 from gpucloud.clouds.kit import LongerError
 from gpucloud.config import make_private
 from gpucloud.errors import CloudError, GpucloudError, UsageError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.kept_logs import keep_logs
+from gpucloud.bring_up.archived_logs import keep_logs
+from gpucloud.bring_up.ingress import reach
+from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import GpucloudError
-from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.events import RunEnded, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState

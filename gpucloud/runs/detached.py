@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucloud.boxes.connection import target_of
-from gpucloud.boxes.launch import abandon
 from gpucloud.journal.events import RunDetached, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work
+from gpucloud.purchase.failover import abandon
 from gpucloud.resources import rfc3339
 from gpucloud.runs import checkpoints
 from gpucloud.runs.job import start_on_all

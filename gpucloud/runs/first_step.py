@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucloud.inventory import settling
+from gpucloud.boxes import settling
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.runtime.context import Context
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 from functools import partial
 from threading import Lock
 
-from gpucloud.boxes.ingress import reach
+from gpucloud.bring_up.ingress import reach
 from gpucloud.clusters.members import gpus_per_node
 from gpucloud.clusters.output import Labelled
 from gpucloud.clusters.ranks import rank_environments
+from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import CloudError, InterruptedBySignal
-from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.records import Box
 from gpucloud.journal.runs import Exited
 from gpucloud.resources import State

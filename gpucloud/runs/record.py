@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from gpucloud.boxes.bring_up import UnfitError
-from gpucloud.boxes.waiting import NothingNowError
+from gpucloud.bring_up.bring_up import UnfitError
 from gpucloud.errors import BoxLostError, CloudError, ErrorClass, GpucloudError, InterruptedBySignal
 from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
 from gpucloud.journal.records import Run
 from gpucloud.journal.runs import Attempt, AttemptPlace, Exited, Failure, Loss, RunState
+from gpucloud.purchase.waiting import NothingNowError
 from gpucloud.redaction import redact
 from gpucloud.runs.checkpoints import Newest
 from gpucloud.runs.rules import ASKS_FOR_RESTART, DeletedError, Restart, Stop, after_loss

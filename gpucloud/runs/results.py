@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from gpucloud.boxes.bring_up import targets
-from gpucloud.boxes.budget_check import check_of, ending_budgets
-from gpucloud.boxes.extend import HalfMovedError, extend
-from gpucloud.boxes.ingress import reach
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.bring_up.ingress import reach
+from gpucloud.ending.deadline import HalfMovedError, extend
+from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import BudgetError, CloudError, GpucloudError, InterruptedBySignal, UsageError
-from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import RunFetching, RunNotFetched, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Exited, Work
+from gpucloud.policy.budget_check import check_of, ending_budgets
 from gpucloud.resources import State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError

@@ -7,20 +7,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from gpucloud.boxes.bring_up import UnfitError, check_gpus
-from gpucloud.boxes.kept_logs import keep_logs
-from gpucloud.boxes.launch import abandon
-from gpucloud.boxes.teardown import take_down
+from gpucloud.bring_up.archived_logs import keep_logs
+from gpucloud.bring_up.bring_up import UnfitError, check_gpus
+from gpucloud.ending.discovery import Patience, begin, finish
+from gpucloud.ending.down import ended_unrecorded
+from gpucloud.ending.reconcile import refresh
+from gpucloud.ending.teardown import take_down
 from gpucloud.errors import BoxLostError, GpucloudError, InterruptedBySignal, UsageError
-from gpucloud.inventory.discovery import Patience, begin, finish
-from gpucloud.inventory.down import ended_unrecorded
-from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import RunFetching, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Exited, Loss
+from gpucloud.purchase.failover import abandon
 from gpucloud.resources import Machine, Search, rfc3339
 from gpucloud.runs import checkpoints
 from gpucloud.runs.deadline import Told

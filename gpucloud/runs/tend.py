@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from gpucloud.boxes.bring_up import UnfitError, check_gpus
-from gpucloud.boxes.ingress import reach
-from gpucloud.boxes.kept_logs import keep_logs
+from gpucloud.boxes.holding import holding
+from gpucloud.bring_up.archived_logs import keep_logs
+from gpucloud.bring_up.bring_up import UnfitError, check_gpus
+from gpucloud.bring_up.ingress import reach
+from gpucloud.ending.down import end_all, merged
+from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import (
     CloudError,
     ErrorClass,
@@ -24,9 +27,6 @@ from gpucloud.errors import (
     PriceError,
     UsageError,
 )
-from gpucloud.inventory.down import end_all, merged
-from gpucloud.inventory.holding import holding
-from gpucloud.inventory.reconcile import refresh
 from gpucloud.journal.errors import JournalError, RunTakenError
 from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import OVER, BoxState

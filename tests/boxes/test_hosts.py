@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.hosts import all_hosts, hosts_of
-from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import take_down
+from gpucloud.ending.teardown import take_down
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
+from gpucloud.purchase.failover import launch
 from gpucloud.resources import State
 from gpucloud.ssh.keys import create_keys, host_alias, key_folder, pin
 from tests.bench import OWNER, Bench

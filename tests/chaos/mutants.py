@@ -18,26 +18,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("gpucloud", "providers", "pricing", "templates", "sandbox", "tests", "pyproject.toml")
-PROMISES = "tests/inventory/test_promises.py"
+PROMISES = "tests/ending/test_promises.py"
 ENGINE = (
     PROMISES,
-    "tests/boxes/test_launch.py",
+    "tests/purchase/test_failover.py",
     "tests/journal/test_lifecycle.py",
     "tests/journal/test_store.py",
-    "tests/inventory/test_reconcile.py",
+    "tests/ending/test_reconcile.py",
 )
 LEASES = ("tests/journal/test_leases.py", "tests/journal/test_lifecycle.py")
-SWEEP = (PROMISES, "tests/inventory/test_sweep.py")
-TASKS = (PROMISES, "tests/runtime/test_tasks.py", "tests/boxes/test_launch.py")
+SWEEP = (PROMISES, "tests/ending/test_sweep.py")
+TASKS = (PROMISES, "tests/runtime/test_tasks.py", "tests/purchase/test_failover.py")
 CROWD = ("tests/chaos/test_journal.py",)
 PLAN = ("tests/planning/test_plan.py",)
-TAGS = ("tests/inventory/test_hostile_tags.py",)
+TAGS = ("tests/ending/test_hostile_tags.py",)
 ATTACKED = ("tests/journal/test_file_replaced.py",)
-ENDS = ("tests/boxes/test_ends.py",)
+ENDS = ("tests/ending/test_shutdown_timer.py",)
 FOLDERS = ("tests/test_config.py",)
 BOXES = ("tests/sandbox/test_box_limits.py",)
-BOUNDED = ("tests/boxes/test_bounded_waits.py",)
-CEILING = ("tests/boxes/test_ceiling.py",)
+BOUNDED = ("tests/purchase/test_bounded_waits.py",)
+CEILING = ("tests/purchase/test_ceiling.py",)
 POLICY = ("tests/journal/test_policy.py",)
 RUNS = ("tests/journal/test_runs.py",)
 RETENTION = ("tests/runs/test_retention.py",)
@@ -67,19 +67,19 @@ MUTANTS = (
     ),
     Mutant(
         "a lost answer is looked up",
-        "gpucloud/boxes/creation.py",
+        "gpucloud/purchase/creation.py",
         "made = _look(context, look, error)",
         "made = []",
     ),
     Mutant(
         "no other offer while an outcome is unknown",
-        "gpucloud/boxes/launch.py",
+        "gpucloud/purchase/failover.py",
         "            if isinstance(error, OutcomeUnknownError):\n                raise\n",
         "",
     ),
     Mutant(
         "what a refused attempt left is cleared",
-        "gpucloud/boxes/launch.py",
+        "gpucloud/purchase/failover.py",
         "            tried.failed(candidate, error)\n            _clear(context, box, candidate)\n",
         "            tried.failed(candidate, error)\n",
     ),
@@ -110,47 +110,47 @@ MUTANTS = (
     # --- volumes
     Mutant(
         "a volume that a box holds is not past its end",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "    if not free or box.is_in_use:\n",
         "    if not free:\n",
         SWEEP,
     ),
     Mutant(
         "a volume is kept by whoever finds it",
-        "gpucloud/inventory/recover.py",
+        "gpucloud/ending/recover.py",
         "state is BoxState.READY and _tags(resources).retain",
         "state is BoxState.STOPPED",
         SWEEP,
     ),
     Mutant(
         "a box is told before it is deleted",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/ending/teardown.py",
         "            context.before_end(context, box)\n",
         "            pass\n",
-        ("tests/boxes/test_teardown.py",),
+        ("tests/ending/test_teardown.py",),
     ),
     # --- nothing is lost
     Mutant(
         "a failed launch is taken down",
-        "gpucloud/boxes/launch.py",
+        "gpucloud/purchase/failover.py",
         "take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)",
         "pass",
     ),
     Mutant(
         "an open call is owed",
-        "gpucloud/boxes/owed.py",
+        "gpucloud/ending/owed.py",
         '        if intent.status == "open":\n',
         "        if False:\n",
     ),
     Mutant(
         "a disk is owed",
-        "gpucloud/boxes/owed.py",
+        "gpucloud/ending/owed.py",
         "if row.ref.kind.billable and row.state",
         "if row.ref.kind is ResourceKind.INSTANCE and row.state",
     ),
     Mutant(
         "what is owed is told",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/ending/teardown.py",
         "            raise owed_error(box, left, trouble)\n        context.tasks.pause(pause_s)\n",
         "            return\n        context.tasks.pause(pause_s)\n",
     ),
@@ -187,45 +187,45 @@ MUTANTS = (
     ),
     Mutant(
         "a refusal after a silence is watched",
-        "gpucloud/boxes/creation.py",
+        "gpucloud/purchase/creation.py",
         '"watched" if error.earlier_unknown else "closed"',
         '"closed"',
     ),
     Mutant(
         "a young machine that is not shown may be late",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "if forgets or past_end or context.clock() - box.created_at >= CONSISTENCY_WINDOW:",
         "if True:",
     ),
     Mutant(
         "a cloud that forgets has no late machines",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "if forgets or past_end or context.clock()",
         "if past_end or context.clock()",
     ),
     Mutant(
         "machines that are known end from outside",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/purchase/attempt.py",
         "    _arm_end(context, box, cloud, order, machines)\n",
         "",
-        ("tests/boxes/test_ends.py",),
+        ("tests/ending/test_shutdown_timer.py",),
     ),
     Mutant(
         "what is over is looked at once more",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "        for box in due.over:\n",
         "        for box in ():\n",
     ),
     Mutant(
         "another account's answer counts for nothing",
-        "gpucloud/boxes/settlement.py",
+        "gpucloud/ending/settlement.py",
         "    if now != account:\n",
         "    if False:\n",
     ),
     # --- nothing dearer, and nothing else
     Mutant(
         "what was bought is what was agreed to",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/purchase/attempt.py",
         "        if got != wanted:\n",
         "        if False:\n",
     ),
@@ -234,42 +234,42 @@ MUTANTS = (
     ),
     Mutant(
         "an old quote is asked again",
-        "gpucloud/boxes/ceiling.py",
+        "gpucloud/purchase/ceiling.py",
         "context.clock() - at > QUOTE_AGE",
         "False",
         CEILING,
     ),
     Mutant(
         "a quote from before a yes is asked again",
-        "gpucloud/boxes/ceiling.py",
+        "gpucloud/purchase/ceiling.py",
         "at < agreement.agreed_at",
         "False",
         CEILING,
     ),
     Mutant(
         "nothing is bought above its ceiling",
-        "gpucloud/boxes/ceiling.py",
+        "gpucloud/purchase/ceiling.py",
         "    if now.price_usd > candidate.ceiling_usd:\n",
         "    if False:\n",
         CEILING,
     ),
     Mutant(
         "what was bought above its ceiling is ended",
-        "gpucloud/boxes/ceiling.py",
+        "gpucloud/purchase/ceiling.py",
         "    if now.price_usd > bought.ceiling_usd:\n",
         "    if False:\n",
         CEILING,
     ),
     Mutant(
         "spot bids its ceiling",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/purchase/attempt.py",
         "max_price_usd=candidate.ceiling_usd",
         "max_price_usd=candidate.ceiling_usd * 99",
         CEILING,
     ),
     Mutant(
         "no third machine powers itself off",
-        "gpucloud/boxes/launch.py",
+        "gpucloud/purchase/failover.py",
         "        if self.lost is not None:\n            error.message",
         "        if False:\n            error.message",
         CEILING,
@@ -284,7 +284,7 @@ MUTANTS = (
     # --- nobody else's
     Mutant(
         "a box under way is left alone",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "        and context.may_take(box.lease)\n",
         "",
     ),
@@ -367,35 +367,35 @@ MUTANTS = (
     ),
     Mutant(
         "who takes over waits for a call that may leave later",
-        "gpucloud/boxes/resolution.py",
+        "gpucloud/ending/resolution.py",
         "max(asked_at, box.taken_over_at or asked_at)",
         "asked_at",
         LEASES,
     ),
     Mutant(
         "what the call of a lost lease made is ended",
-        "gpucloud/boxes/creation.py",
+        "gpucloud/purchase/creation.py",
         "                for each in made:\n",
         "                for each in ():\n",
         LEASES,
     ),
     Mutant(
         "a refusal after a silence proves nothing of the silence",
-        "gpucloud/boxes/creation.py",
+        "gpucloud/purchase/creation.py",
         '"watched" if error.earlier_unknown else "closed"',
         '"closed"',
         LEASES,
     ),
     Mutant(
         "a machine that another has ended is not waited for",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/purchase/attempt.py",
         "        if None in seen:\n            context.journal.check(box)\n",
         "",
         LEASES,
     ),
     Mutant(
         "an end that another brings about is waited for",
-        "gpucloud/boxes/teardown.py",
+        "gpucloud/ending/teardown.py",
         "                box = _taken_back(context, box)\n",
         "            raise\n",
         LEASES,
@@ -409,84 +409,84 @@ MUTANTS = (
     ),
     Mutant(
         "another owner's is left alone",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "            if not mine.admits(resource.tags):\n",
         "            if False:\n",
         SWEEP,
     ),
     Mutant(
         "another owner's is not unwanted",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX}",
         "Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX, Reason.OTHER_OWNER}",
         SWEEP,
     ),
     Mutant(
         "the young are left alone",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "Reason.NOT_IN_JOURNAL if old else Reason.YOUNG",
         "Reason.NOT_IN_JOURNAL",
         SWEEP,
     ),
     Mutant(
         "the youngest thing tells the age",
-        "gpucloud/inventory/recover.py",
+        "gpucloud/ending/recover.py",
         "born = max(made",
         "born = min(made",
         SWEEP,
     ),
     Mutant(
         "who works on a box keeps it",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "    if not free or box.is_in_use:\n",
         "    if box.is_in_use:\n",
         SWEEP,
     ),
     Mutant(
         "the journal's end counts, not the tag's",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "    if box.expires_at is not None and box.expires_at < now:\n        return Reason.PAST",
         "    if end_of(resource.tags) < now:\n        return Reason.PAST",
         SWEEP,
     ),
     Mutant(
         "the cloud's clock counts",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "box, now = boxes.get(box_id), survey.clocks[cloud]",
         "box, now = boxes.get(box_id), max(survey.clocks.values())",
         SWEEP,
     ),
     Mutant(
         "half a view of a box is none",
-        "gpucloud/inventory/discovery.py",
+        "gpucloud/ending/discovery.py",
         "if (resource.ref.cloud, resource.ref.region) not in blind)",
         "if True)",
         SWEEP,
     ),
     Mutant(
         "a cloud that does not answer is unread",
-        "gpucloud/inventory/discovery.py",
+        "gpucloud/ending/discovery.py",
         "if name in used or not is_absent(error):",
         "if False:",
         SWEEP,
     ),
     Mutant(
         "what is ended is on both lists",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "again = _listed(context, finish(context, begin(context, mine, places)), mine, older_than)",
         "again = first",
         SWEEP,
     ),
     Mutant(
         "only by the ids that were found",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "end_resources(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)",
         "take_down(context, taken, budget_s=REMOVAL_S)",
         SWEEP,
     ),
     Mutant(
         "the machine may only be shown late",
-        "gpucloud/inventory/recover.py",
+        "gpucloud/ending/recover.py",
         "BoxState.DELETING if age is None or age >= CONSISTENCY_WINDOW else None",
         "BoxState.DELETING",
         SWEEP,
@@ -501,7 +501,7 @@ MUTANTS = (
     ),
     Mutant(
         "what others have planned counts",
-        "gpucloud/boxes/policy_check.py",
+        "gpucloud/purchase/policy_check.py",
         "for box in billed_since(self._clock()) if",
         "for box in () if",
         POLICY,
@@ -522,25 +522,25 @@ MUTANTS = (
     ),
     Mutant(
         "what holds the rest is looked for",
-        "gpucloud/boxes/settlement.py",
+        "gpucloud/ending/settlement.py",
         "    if refused is not None and chosen is None:\n",
         "    if False:\n",
     ),
     Mutant(
         "a full disk keeps no machine running",
-        "gpucloud/boxes/launch.py",
+        "gpucloud/purchase/failover.py",
         "                end_unrecorded(context, box, budget_s=TAKE_DOWN_S)\n",
         "                pass\n",
     ),
     Mutant(
         "an end counts by the cloud's clock too",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "if box.is_remains or _is_past_end(box, clock, troubles)]",
         "]",
     ),
     Mutant(
         "a box that somebody took is theirs",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "    if taken is None:  # another process was faster\n        return True\n",
         "    taken = taken or box\n",
     ),
@@ -568,7 +568,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second machine under a box's tags is not the box",
-        "gpucloud/inventory/sweep.py",
+        "gpucloud/ending/sweep.py",
         "    if not_of_its_box(box, resource):\n",
         "    if False:\n",
         TAGS,
@@ -605,14 +605,14 @@ MUTANTS = (
     # --- bounded time
     Mutant(
         "settling has an end",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "    with context.tasks.within(budget_s):\n        if not _answer",
         "    with context.tasks.within(600.0):\n        if not _answer",
         BOUNDED,
     ),
     Mutant(
         "a cloud that is silent is left out",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "        if not any(map(context.is_silent, clouds))\n",
         "        if True\n",
         BOUNDED,
@@ -627,14 +627,14 @@ MUTANTS = (
     # --- an end for every machine
     Mutant(
         "a machine that was found is armed",
-        "gpucloud/boxes/attempt.py",
+        "gpucloud/purchase/attempt.py",
         "        ensure_end(context, box, cloud, machines, end)\n",
         "        pass\n",
         ENDS,
     ),
     Mutant(
         "a box that was taken in is armed",
-        "gpucloud/inventory/recover.py",
+        "gpucloud/ending/recover.py",
         "                _arm_end(context, box, resources)\n",
         "                pass\n",
         ENDS,
@@ -713,14 +713,14 @@ MUTANTS = (
     ),
     Mutant(
         "what hangs is given up",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "    with context.tasks.within(budget_s):\n",
         "    with context.tasks.within(60):\n",
         BOUNDED,
     ),
     Mutant(
         "a silent cloud is not asked again",
-        "gpucloud/inventory/reconcile.py",
+        "gpucloud/ending/reconcile.py",
         "        if not any(map(context.is_silent, clouds))\n",
         "",
         BOUNDED,

@@ -34,17 +34,15 @@ import gpucloud.api.launching
 import gpucloud.api.moving
 import gpucloud.api.replacing
 import gpucloud.api.session
-import gpucloud.boxes.extend
-import gpucloud.boxes.keeping
-import gpucloud.boxes.mounting
-import gpucloud.boxes.provision
-import gpucloud.boxes.snapshots
+import gpucloud.boxes.deadline
+import gpucloud.boxes.failed_box
+import gpucloud.boxes.launch
+import gpucloud.boxes.power
+import gpucloud.boxes.set_up
 import gpucloud.boxes.starting
-import gpucloud.boxes.stopping
 import gpucloud.cli.app
-import gpucloud.inventory.extend
-import gpucloud.inventory.power
-import gpucloud.inventory.set_up
+import gpucloud.ending.deadline
+import gpucloud.ending.stopping
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.code
@@ -55,16 +53,18 @@ import gpucloud.runs.run
 import gpucloud.runs.tend
 import gpucloud.ssh.checkpoints
 import gpucloud.ssh.data
+import gpucloud.storage.mounting
+import gpucloud.storage.snapshots
 import gpucloud_azure.create
 from gpucloud import Cluster, GpucloudError, NodeClass, OwedError, SlotState, Spec
-from gpucloud.boxes.bring_up import NotReadyError, UnfitError
-from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import take_down
+from gpucloud.bring_up.bring_up import NotReadyError, UnfitError
 from gpucloud.cli.app import Switches
 from gpucloud.cli.context import App
 from gpucloud.cli.output import Output
+from gpucloud.ending.teardown import take_down
 from gpucloud.journal.facts import Measured
 from gpucloud.journal.records import Box
+from gpucloud.purchase.failover import launch
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.boot import BootState
 from gpucloud.ssh.checkpoints import Begun
@@ -125,34 +125,34 @@ def main() -> None:
     )  # what comes this early is meant for the program
     plight: dict[str, Any] = json.loads(sys.argv.pop(1))
     for module, name, instead in (
-        (gpucloud.boxes.provision, "bring_up", set_up_at_once),
-        (gpucloud.boxes.provision, "mount_all", told),
-        (gpucloud.boxes.provision, "set_up", told),
-        (gpucloud.boxes.mounting, "write_out", told),
+        (gpucloud.boxes.launch, "bring_up", set_up_at_once),
+        (gpucloud.boxes.launch, "mount_all", told),
+        (gpucloud.boxes.launch, "set_up", told),
+        (gpucloud.storage.mounting, "write_out", told),
         (gpucloud.ssh.data, "install", told),
         (gpucloud.ssh.data, "prepare", folder),
         (gpucloud.ssh.data, "copy", copied),
         (gpucloud.ssh.data, "lock", told),
-        (gpucloud.boxes.snapshots, "write_all", told),
+        (gpucloud.storage.snapshots, "write_all", told),
         (gpucloud.api.moving, "reach", told),
         (gpucloud.api.moving, "size_of", empty),
         (gpucloud.api.moving, "copy_between", told),
         (gpucloud.api.replacing, "reach", told),
         (gpucloud.api.replacing, "faulty_hardware", sick),
         (gpucloud.api.replacing, "keep_logs", told),
-        (gpucloud.boxes.keeping, "boot_state", guarded),
-        (gpucloud.inventory.set_up, "bring_up", measured),
-        (gpucloud.inventory.set_up, "reach", told),
-        (gpucloud.inventory.set_up, "boot_again", told),
-        (gpucloud.inventory.set_up, "end_setup", told),
-        (gpucloud.inventory.set_up, "set_up", told),
+        (gpucloud.boxes.failed_box, "boot_state", guarded),
+        (gpucloud.boxes.set_up, "bring_up", measured),
+        (gpucloud.boxes.set_up, "reach", told),
+        (gpucloud.boxes.set_up, "boot_again", told),
+        (gpucloud.boxes.set_up, "end_setup", told),
+        (gpucloud.boxes.set_up, "set_up", told),
         (gpucloud.api.ending, "keep_logs", told),
         (gpucloud.runs.run, "keep_logs", told),
-        (gpucloud.boxes.extend, "move_end", told),
-        (gpucloud.inventory.extend, "reach", told),
-        (gpucloud.inventory.power, "reach", told),
-        (gpucloud.boxes.stopping, "move_end", told),
-        (gpucloud.boxes.stopping, "disconnect", told),
+        (gpucloud.ending.deadline, "move_end", told),
+        (gpucloud.boxes.deadline, "reach", told),
+        (gpucloud.boxes.power, "reach", told),
+        (gpucloud.ending.stopping, "move_end", told),
+        (gpucloud.ending.stopping, "disconnect", told),
         (gpucloud.boxes.starting, "admit_us", told),
         (gpucloud.boxes.starting, "bring_back", told),
         (gpucloud.api.launching, "start", told),

@@ -20,7 +20,8 @@ from typing import Any
 
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from gpucloud.boxes import fabric_test, gpu_test
+from gpucloud.bring_up import acceptance as gpu_test
+from gpucloud.bring_up import rdma_check as fabric_test
 from gpucloud.cli import budget
 from gpucloud.cli.completion_line import joined, typed
 from gpucloud.cli.output import clean

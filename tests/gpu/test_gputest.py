@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.gpu_test import Measured, program, shortcomings
+from gpucloud.bring_up.acceptance import Measured, program, shortcomings
 
 KERNELS = files("gpucloud_templates").joinpath("gputest", "kernels.cu")
 SMALL = (

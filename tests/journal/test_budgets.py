@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.budget_check import BudgetCheck
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Match, Per, Terms
 from gpucloud.journal.events import Extended, StateChanged
@@ -19,6 +18,7 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import copy, verify
+from gpucloud.policy.budget_check import BudgetCheck
 from gpucloud_pricing import Market
 from tests.journal.test_store import NOW, a_lease, clock
 from tests.journals import open_journal

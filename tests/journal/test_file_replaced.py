@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.launch import launch
 from gpucloud.clouds.provider import Record
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Journal
+from gpucloud.purchase.failover import launch
 from gpucloud.resources import Machine, Order, Request
 from tests.bench import Bench
 from tests.builders import Clock

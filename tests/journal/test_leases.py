@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.provider import Record
+from gpucloud.ending.reconcile import settle
+from gpucloud.ending.teardown import take_down
 from gpucloud.errors import ErrorClass, GpucloudError, InterruptedBySignal, OwedError
-from gpucloud.inventory.reconcile import settle
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Place
@@ -25,6 +24,7 @@ from gpucloud.journal.leases import renewing, this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, LEASE_TIMEOUT, BoxState, Claim, Lease
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
+from gpucloud.purchase.failover import launch
 from gpucloud.resources import Machine, Order, Ref, Request, Resource
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks

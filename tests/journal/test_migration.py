@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from gpucloud.api.client import Client
-from gpucloud.boxes.extend import extend
-from gpucloud.boxes.teardown import take_down
 from gpucloud.config import find_paths, make_private
 from gpucloud.costs.spend import charges
+from gpucloud.ending.deadline import extend
+from gpucloud.ending.discovery import begin, finish
+from gpucloud.ending.reconcile import refresh, remains, settle
+from gpucloud.ending.recover import adopt_found
+from gpucloud.ending.teardown import take_down
 from gpucloud.errors import UsageError
-from gpucloud.inventory.discovery import begin, finish
-from gpucloud.inventory.reconcile import refresh, remains, settle
-from gpucloud.inventory.recover import adopt_found
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import read
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState

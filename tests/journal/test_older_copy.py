@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.launch import launch
+from gpucloud.ending.reconcile import settle
+from gpucloud.ending.sweep import look
 from gpucloud.errors import ErrorClass
-from gpucloud.inventory.reconcile import settle
-from gpucloud.inventory.sweep import look
 from gpucloud.journal.events import StateChanged, ready_note
 from gpucloud.journal.facts import Facts, Measured
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.purchase.failover import launch
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import create_keys, keep_ready, key_folder

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.policy_check import PolicyCheck, StartCheck
 from gpucloud.errors import PolicyError
 from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import Ceiling, Facts, Offer, Place, Wanted
@@ -18,6 +17,7 @@ from gpucloud.journal.policy import Rules
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import copy, verify
+from gpucloud.purchase.policy_check import PolicyCheck, StartCheck
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Purchase
 from tests.journal.test_store import NOW, a_lease, clock

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from gpucloud.boxes.connection import find_box
-from gpucloud.boxes.launch import check_name
-from gpucloud.inventory.reconcile import remains, settle
-from gpucloud.inventory.sweep import look
+from gpucloud.ending.reconcile import remains, settle
+from gpucloud.ending.sweep import look
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.store import Journal
+from gpucloud.purchase.failover import check_name
 from tests.bench import OWNER, Bench
 from tests.builders import Clock
-from tests.inventory.test_reconcile import ready
+from tests.ending.test_reconcile import ready
 from tests.journals import connection_of
 from tests.memory import TOKEN_ATOMIC, MemoryProvider
 

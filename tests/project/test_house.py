@@ -94,7 +94,7 @@ def test_a_command_is_short() -> None:
 
 
 def test_only_the_program_uses_the_command_line() -> None:
-    """``gpucloud.cli`` stands above everything; ``__main__`` starts it, and the sandbox brings it a command."""
+    """``gpucloud.cli`` stands above everything; ``__main__`` starts it, the sandbox brings a command."""
     folders = [PACKAGE, *(ROOT / name for name in ("providers", "pricing", "templates", "sandbox"))]
     files = {path for folder in folders for path in folder.rglob("*.py")}
     brought = ROOT / "sandbox" / "gpucloud_sandbox" / "command.py"

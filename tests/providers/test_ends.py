@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from gpucloud.boxes.attempt import Boot, Terms
-from gpucloud.boxes.ceiling import Agreement
-from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import take_down
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
+from gpucloud.ending.teardown import take_down
 from gpucloud.errors import CloudError, OwedError
 from gpucloud.journal.facts import Price
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
+from gpucloud.purchase.attempt import Boot, Terms
+from gpucloud.purchase.ceiling import Agreement
+from gpucloud.purchase.failover import launch
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from gpucloud_pricing.demand import Purchase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucloud.boxes.bring_up import NotReadyError, UnfitError
+from gpucloud.bring_up.bring_up import NotReadyError, UnfitError
 from gpucloud.errors import (
     BoxLostError,
     CloudError,

@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 from psycopg import errors
 
-from gpucloud.boxes.launch import launch
-from gpucloud.boxes.teardown import take_down
+from gpucloud.ending.reconcile import settle
+from gpucloud.ending.sweep import look
+from gpucloud.ending.teardown import take_down
 from gpucloud.errors import GpucloudError
-from gpucloud.inventory.reconcile import settle
-from gpucloud.inventory.sweep import look
 from gpucloud.journal.errors import JournalError, PendingError
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
@@ -31,6 +30,7 @@ from gpucloud.journal.postgresql.migration import migrate
 from gpucloud.journal.postgresql.schema import STEPS
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import verify
+from gpucloud.purchase.failover import launch
 from gpucloud.resources import Machine, Request, ResourceKind, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import Event

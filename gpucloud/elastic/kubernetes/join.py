@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpucloud.boxes.bring_up import targets
+from gpucloud.bring_up.bring_up import targets
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.kubernetes.groups import node_name, provider_id
 from gpucloud.elastic.kubernetes.shapes import labels

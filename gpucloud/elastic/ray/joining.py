@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from gpucloud.boxes.bring_up import targets
-from gpucloud.boxes.ingress import reach
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.bring_up.ingress import reach
 from gpucloud.elastic.ray.nodes import RESOURCES, node_id
 from gpucloud.elastic.ray.starting import PATH, STARTED, Head, start_command, start_script, version_in
 from gpucloud.errors import GpucloudError, UsageError

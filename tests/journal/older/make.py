@@ -27,8 +27,8 @@ FLAT = not Path("gpucloud/journal").exists()
 """Whether this is the code of version 1 or 2: its modules had other names."""
 FIRST = FLAT and not Path("gpucloud/leases.py").exists()
 """Whether this is the code of version 1: it had other calls, too."""
-_launch: Any = import_module("gpucloud.launch" if FLAT else "gpucloud.boxes.launch")
-_teardown: Any = import_module("gpucloud.teardown" if FLAT else "gpucloud.boxes.teardown")
+_launch: Any = import_module("gpucloud.launch" if FLAT else "gpucloud.purchase.failover")
+_teardown: Any = import_module("gpucloud.teardown" if FLAT else "gpucloud.ending.teardown")
 _bench: Any = import_module("tests.core.engine" if FLAT else "tests.bench")
 
 from gpucloud.errors import ErrorClass, GpucloudError  # noqa: E402  (found by the path above)

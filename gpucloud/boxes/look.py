@@ -1,0 +1,57 @@
+"""Updates boxes: reads clouds and guards at the same time, and journals their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from gpucloud.bring_up import guards
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.ending import reconcile
+from gpucloud.ending.discovery import Asked, Patience, Survey, finish
+from gpucloud.ending.reading import begin_reading
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud.ssh.client import Target
+from gpucloud.ssh.keys import key_folder
+
+LOOK_S = 3.5
+"""How long to wait for a cloud or a guard that does not answer."""
+SEARCH_S = 20.0
+"""How long to wait for a cloud that answers and is still searching its regions."""
+NEWS_S = 1.0
+"""The least time to wait after the last answer of any cloud."""
+
+
+def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> Survey:
+    """Reads the state of these boxes from clouds and guards, all at the same time, and journals it.
+
+    A cloud or guard that does not answer is named in a warning, and holds up nothing else.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        boxes: the boxes to update.
+        asked: a survey that was started before, if any.
+
+    Returns:
+        The result of the survey.
+    """
+    assert context.state is not None  # noqa: S101  (who looks has a state folder)
+    began = time.monotonic()
+    clouds, troubles = begin_reading(context, boxes)
+    ready = [box for box in boxes if box.state is BoxState.READY]
+    nodes: list[tuple[Box, Sequence[Target]]] = []
+    for box in ready:
+        with isolated(troubles, f"box {box.name!r}"):
+            nodes.append((box, targets(box, key_folder(context.state, box.id), context.proxy_command)))
+    told = guards.ask_guards(context, nodes)
+    survey = finish(context, asked, Patience(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
+    with context.tasks.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
+        troubles += reconcile.write_answers(context, clouds)
+        living = {box.id for box in ready if context.journal.box(box.id).state is BoxState.READY}
+        troubles += guards.write_answers(context, [each for each in told if each[0].id in living])
+    for trouble in troubles:
+        context.warn("look", f"No answer: {trouble.message}")
+    return survey

@@ -1,0 +1,184 @@
+"""Stops and starts a box: from its name to a machine that is billed no longer, or is usable again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeVar
+
+from gpucloud.boxes import starting
+from gpucloud.boxes.holding import holding
+from gpucloud.bring_up.bring_up import targets
+from gpucloud.bring_up.ingress import reach
+from gpucloud.ending import stopping
+from gpucloud.ending.deadline import check_movable, move_cloud_end
+from gpucloud.errors import UsageError
+from gpucloud.journal.events import Extended, Seen
+from gpucloud.journal.facts import Facts, Price
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
+from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
+from gpucloud.planning.lifetime import LAUNCH_TTL
+from gpucloud.purchase.policy_check import StartCheck
+from gpucloud.runtime.context import Context
+from gpucloud.spec.fields import end as lifetime_of
+from gpucloud.ssh.keys import key_folder
+from gpucloud_pricing import Market
+
+LOST = ("processes and what is in memory", "the public address may change")
+"""What no cloud keeps of a machine that is stopped as gpucloud stops it: none hibernates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A stop before it is begun: what is lost, and until when the stopped box is kept."""
+
+    box: Box
+    lost: tuple[str, ...]
+    keep_until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A start before it is begun: today's price per hour, and the new deadline; ``None`` for none."""
+
+    box: Box
+    price: Price | None
+    end: datetime | None
+
+
+_Proposal = TypeVar("_Proposal", Stop, Start)
+
+
+def stop(
+    context: Context, box: Box, market: Market, keep: timedelta, confirm: Callable[[Stop], bool] | None
+) -> Box:
+    """Stops a box; one that is stopped already is kept for that time from now.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box.
+        market: knows which types have disks of the host.
+        keep: how long the stopped box is kept.
+        confirm: is asked before anything is changed; by default, nothing is confirmed.
+
+    Raises:
+        UsageError: it cannot be stopped, another process holds it, or ``confirm`` returned ``False``.
+        ConnectionFailedError: it cannot be reached.
+        CloudError: the cloud refused; it runs on.
+        OwedError: it is not known to be stopped, or its compute is billed on.
+    """
+    stopping.refuse_unstoppable(box)
+    with holding(context, box) as seen:
+        stopping.refuse_unstoppable(seen)
+        ssd_gib = _local_ssd_gib(market, seen)
+        stopping.refuse_where_billed_on(context, seen, local_disks=ssd_gib > 0)
+        keep_until = context.clock().replace(microsecond=0) + keep
+        if seen.state is BoxState.STOPPED and not any(node.billed for node in seen.nodes):
+            return _keep(context, seen, keep_until)
+        lost = (*LOST, *([f"{ssd_gib.normalize():f} GiB on the disks of the host"] if ssd_gib else []))
+        _ask(context, seen, confirm, Stop(box=seen, lost=lost, keep_until=keep_until))
+        context.tasks.clean_up = f"gpucloud stop {seen.name} --yes"
+        if seen.state is BoxState.READY:
+            check_movable(context, seen)
+            [node] = targets(seen, _keys(context, seen), context.proxy_command)
+            reach(context, seen, node)
+            stopped = stopping.stop(context, seen, node, keep_until)
+        else:
+            stopped = stopping.stop_again(context, seen, keep_until)
+        stopping.refuse_billed_on(stopped)
+        return stopped
+
+
+def start(
+    context: Context,
+    box: Box,
+    market: Market,
+    *,
+    lives: timedelta | None,
+    max_price_usd: Decimal | None,
+    confirm: Callable[[Start], bool] | None,
+) -> Box:
+    """Starts a stopped box at today's price, and waits until its GPUs answer over ssh.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box.
+        market: for exchange rates.
+        lives: the time from now to its deadline; ``None`` for no deadline.
+        max_price_usd: the limit per hour; by default that of the box, or its previous price and a margin.
+        confirm: is asked before anything is bought; by default, nothing is confirmed.
+
+    Raises:
+        UsageError: it is not stopped, another process holds it, or ``confirm`` returned ``False``.
+        PriceError: it costs more than the limit, or than a budget allows.
+        PolicyError: the policy forbids it.
+        CloudError: there is no capacity, or the cloud refused; it stays stopped.
+        OwedError: it is not ready, and not known to be stopped again.
+    """
+    starting.refuse_unstartable(box, context.clock())
+    with holding(context, box) as seen:
+        starting.refuse_unstartable(seen, context.clock())
+        refuse_wrong(context, reading_of(context, begin_reading(context, context.clouds.usable(seen.cloud))))
+        price = starting.price_today(context, seen)
+        if price is not None:
+            own = seen.wanted.spec.get("max_price")
+            limit = Decimal(str(own)) if max_price_usd is None and own is not None else max_price_usd
+            starting.refuse_dearer(seen, price, max_price_usd=limit, usd=market.usd)
+        end = None if lives is None else context.clock().replace(microsecond=0) + lives
+        usd = None if price is None else market.usd(price.amount, price.currency)
+        ceiling = starting.ceiling_of(seen, price, market.usd, market.billing_of)
+        forbids = StartCheck(market, context.clock, usd, end)
+        forbids(replace(seen, ceiling=ceiling), context.journal.rules(), context.journal.billed_since)
+        _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
+        keys = _keys(context, seen)
+        return starting.start(context, seen, price, end, keys, ceiling=ceiling, forbids=forbids)
+
+
+def lifetime_at_start(box: Box) -> timedelta | None:
+    """The time to live of a box that is started again: that of its launch.
+
+    Raises:
+        UsageError: that followed from a budget, a part of which is spent.
+    """
+    if box.wanted.spec.get("budget") is not None:
+        raise UsageError(
+            f"{box.name!r} was launched with a budget, which does not tell how long it may run now",
+            hint=f"say how long: gpucloud start {box.name} --ttl 4h",
+        )
+    lives = lifetime_of(box.wanted.spec.get("ttl") or LAUNCH_TTL)
+    return None if isinstance(lives, str) else lives
+
+
+def _keep(context: Context, box: Box, keep_until: datetime) -> Box:
+    """Moves the deadline of a stopped box; the journal never has a later one than the cloud."""
+    if box.expires_at is not None and keep_until < box.expires_at:
+        context.journal.write(box, Extended(expires_at=keep_until))
+    move_cloud_end(context, box, keep_until)
+    context.journal.write(box, Seen(facts=Facts(keep_until=keep_until)))
+    context.journal.write(box, Extended(expires_at=keep_until))
+    return context.journal.held(box)
+
+
+def _ask(
+    context: Context, box: Box, confirm: Callable[[_Proposal], bool] | None, proposal: _Proposal
+) -> None:
+    if confirm is None:
+        return
+    with context.tasks.asking():
+        agreed = confirm(proposal)
+    if not agreed:
+        raise UsageError(f"{box.name!r} was not changed")
+
+
+def _local_ssd_gib(market: Market, box: Box) -> Decimal:
+    kind = market.types.get((box.cloud, box.offer.instance_type if box.offer else ""))
+    return (kind.local_ssd_gib if kind else None) or Decimal(0)
+
+
+def _keys(context: Context, box: Box) -> Path:
+    assert context.state is not None  # noqa: S101  (the keys are there)
+    return key_folder(context.state, box.id)

@@ -1,0 +1,237 @@
+"""Finds unwanted resources with gpucloud's tags, and ends them.
+
+The cloud is read before the journal: so a box launched meanwhile is never taken for an unknown one. One
+function makes the list; before anything is ended the list is made again, and only resources on both lists,
+by id, are ended, through the journal like any other box.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gpucloud.ending.discovery import Survey, begin, finish, not_of_its_box
+from gpucloud.ending.reconcile import catch_up
+from gpucloud.ending.recover import adopt_box, age_of, is_retained
+from gpucloud.ending.teardown import end_resources, take_down
+from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.events import Made, named
+from gpucloud.journal.lifecycle import HANDED_OVER, LAUNCHING, OVER, BoxState, Lease
+from gpucloud.journal.records import Box
+from gpucloud.resources import Machine, Ref, Resource, Search, Tags
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.isolation import isolated
+from gpucloud_pricing import Market
+
+OLD_ENOUGH = timedelta(minutes=15)
+REMOVAL_S = 600.0
+
+
+class Reason(StrEnum):
+    """Why something is on the list."""
+
+    PAST_DEADLINE = "past_deadline"
+    REMAINS = "remains"  # of a launch that failed, or of a box that has ended
+    NOT_IN_JOURNAL = "not_in_journal"
+    YOUNG = "young"  # not in the journal either, but another process may be about to write it down
+    OTHER_OWNER = "other_owner"
+    NOT_OF_ITS_BOX = "not_of_its_box"  # carries the tags of a box that is ready, and is none of its machines
+    BAD_TAGS = "bad_tags"  # of this owner, under tags that gpucloud never wrote
+
+
+UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX})
+"""These may be ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """One resource that no living box of this journal accounts for.
+
+    ``record`` is what the journal has of its box; ``None`` for a box that it does not know.
+    """
+
+    resource: Resource
+    reason: Reason
+    record: Box | None = None
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether it may be ended."""
+        return self.reason in UNWANTED
+
+    @property
+    def box(self) -> str | None:
+        """The box whose tags it carries."""
+        return self.resource.tags.box if isinstance(self.resource.tags, Tags) else None
+
+
+def judge(
+    survey: Survey,
+    boxes: Mapping[str, Box],
+    *,
+    mine: Search,
+    older_than: timedelta,
+    may_take: Callable[[Lease | None], bool],
+) -> list[Find]:
+    """The resources that no living box accounts for, and why. Pure.
+
+    Args:
+        survey: the resources in the clouds.
+        boxes: the journal's records of the boxes that were found, read after the survey.
+        mine: admits what has a tag of the owner whose resources may be ended.
+        older_than: the age from which a resource that is not in the journal counts as a leak.
+        may_take: whether no process works on a box with this lease.
+    """
+    by_box: dict[tuple[str, str], list[Resource]] = defaultdict(list)
+    for resource in survey.resources:
+        by_box[resource.ref.cloud, resource.tags.box if isinstance(resource.tags, Tags) else ""].append(
+            resource
+        )
+    finds = [
+        Find(
+            resource=resource,
+            reason=Reason.BAD_TAGS if mine.admits(resource.tags) else Reason.OTHER_OWNER,
+        )
+        for resource in survey.suspects
+    ]
+    for (cloud, box_id), resources in by_box.items():
+        box, now = boxes.get(box_id), survey.clocks[cloud]
+        age = age_of(resources, now)
+        kept = box is None and is_retained(resources, now)
+        for resource in resources:
+            if not mine.admits(resource.tags):
+                reason: Reason | None = Reason.OTHER_OWNER
+                if box is not None and Search(owner=box.owner).admits(resource.tags):  # a team's journal
+                    wanted = _of_known(resource, box, now, free=may_take(box.lease)) is None
+                    reason = None if wanted else Reason.OTHER_OWNER
+            elif kept:  # until its deadline, also by a journal that is elsewhere
+                reason = None
+            elif box is None:
+                old = not older_than or age is None or age >= older_than
+                reason = _of_stranger(resource, now, old=old)
+            else:
+                reason = _of_known(resource, box, now, free=may_take(box.lease))
+            if reason is not None:
+                finds.append(Find(resource=resource, reason=reason, record=box))
+    return finds
+
+
+def _of_stranger(resource: Resource, now: datetime, *, old: bool) -> Reason:
+    end = resource.tags.ends_at if isinstance(resource.tags, Tags) else None
+    if end is not None and end < now:
+        return Reason.PAST_DEADLINE
+    return Reason.NOT_IN_JOURNAL if old else Reason.YOUNG
+
+
+def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Reason | None:
+    """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
+    if box.state in OVER:
+        return Reason.REMAINS
+    if not free or box.is_in_use:
+        return None
+    if box.is_remains:
+        return Reason.REMAINS
+    if not_of_its_box(box, resource):
+        return Reason.NOT_OF_ITS_BOX
+    if box.expires_at is not None and box.expires_at < now:
+        return Reason.PAST_DEADLINE
+    place, ref = box.place, resource.ref
+    elsewhere = place is None or (ref.cloud, ref.region) != (place.cloud, place.region)
+    return Reason.REMAINS if elsewhere else None  # left by an attempt of its launch in another place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The unwanted resources, and the places about which nothing may be concluded."""
+
+    finds: tuple[Find, ...]
+    survey: Survey
+
+
+def look(context: Context, *, owner: str, older_than: timedelta) -> Sweep:
+    """Makes the list: reads the clouds first, then the journal."""
+    return _listed(context, finish(context, begin(context, Search())), context.search(owner), older_than)
+
+
+def look_again(context: Context, first: Sweep, *, owner: str, older_than: timedelta) -> Sweep:
+    """Makes the list again: the resources that are still unwanted, in the same places, under the same ids."""
+    wanted = [find for find in first.finds if find.unwanted]
+    regions: dict[str, set[str]] = defaultdict(set)
+    for find in wanted:
+        regions[find.resource.ref.cloud].add(find.resource.ref.region)
+    places = {cloud: sorted(names) for cloud, names in regions.items()}
+    mine = context.search(owner)
+    again = _listed(context, finish(context, begin(context, mine, places)), mine, older_than)
+    refs = {find.resource.ref for find in wanted}
+    still = tuple(find for find in again.finds if find.unwanted and find.resource.ref in refs)
+    return replace(again, finds=still)
+
+
+def _listed(context: Context, survey: Survey, mine: Search, older_than: timedelta) -> Sweep:
+    found = {resource.tags.box for resource in survey.resources if isinstance(resource.tags, Tags)}
+    told = {box.id for box in catch_up(context, context.journal.known(found), [])}
+    boxes = {box.id: box for box in context.journal.known(found)}
+    in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
+    finds = judge(survey, boxes, mine=mine, older_than=older_than, may_take=context.may_take)
+    return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), survey=survey)
+
+
+def end(context: Context, finds: Sequence[Find], market: Market) -> list[GpucloudError]:
+    """Ends what was found, box by box; one that cannot be ended does not hold up the others.
+
+    Returns:
+        One error per box that is still owed.
+
+    Raises:
+        InterruptedBySignal: a signal came; the box under way was finished, the next ones were not started.
+    """
+    by_box: dict[str, list[Find]] = defaultdict(list)
+    for find in finds:
+        assert isinstance(find.resource.tags, Tags)  # noqa: S101  (else it would be nobody's)
+        by_box[find.resource.tags.box].append(find)
+    troubles: list[GpucloudError] = []
+    for box_id, found in by_box.items():
+        context.tasks.check()
+        with isolated(troubles, f"box {box_id}"):
+            _end_box(context, box_id, found, market)
+    return troubles
+
+
+def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Market) -> None:
+    resources = [find.resource for find in finds]
+    adopted = adopt_box(context, resources, BoxState.DELETING, market)
+    box = adopted or context.journal.box(box_id)
+    taken = context.take(box)
+    if taken is None:
+        raise UsageError(f"another process works on box {box.name!r}", hint="wait for it, then repeat")
+    reasons = dict.fromkeys(find.reason.replace("_", " ") for find in finds)
+    context.tell("down", f"deleting {box.name}: {', '.join(reasons)}")
+    try:
+        refs = _refs(resources)
+        for ref in refs:
+            context.journal.write(taken, Made(resource=named(ref)))
+        whole = taken.state not in OVER and (taken.is_remains or _is_over(taken, finds))
+        with context.tasks.finishing():
+            if whole:
+                take_down(context, taken, budget_s=REMOVAL_S)
+            else:
+                end_resources(context, taken, lambda ref: ref in refs, budget_s=REMOVAL_S)
+    finally:
+        context.journal.release(taken)
+
+
+def _is_over(box: Box, finds: Sequence[Find]) -> bool:
+    """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
+    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
+
+
+def _refs(resources: Iterable[Resource]) -> set[Ref]:
+    refs: set[Ref] = set()
+    for resource in resources:
+        refs.add(resource.ref)
+        if isinstance(resource, Machine):
+            refs.update(resource.parts)
+    return refs

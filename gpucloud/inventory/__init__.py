@@ -1,1 +1,0 @@
-"""The resources in the clouds, compared with the journal."""

@@ -1,0 +1,450 @@
+"""One attempt to buy an offer: intent, preparation, the billable call, and the handling of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from gpucloud.clouds.audit import about
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.ending.resolution import nodes_with
+from gpucloud.ending.shutdown_timer import ensure_end
+from gpucloud.ending.teardown import TAKE_DOWN_S, end_machines
+from gpucloud.errors import (
+    BoxLostError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    PriceError,
+    Scope,
+)
+from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
+from gpucloud.journal.facts import Ceiling, Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
+from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box, Run
+from gpucloud.planning.fabric import fabric_of
+from gpucloud.planning.plan import Candidate, Key
+from gpucloud.planning.volume_choice import UsableVolume
+from gpucloud.policy.budget_check import BudgetCheck
+from gpucloud.purchase.ceiling import Agreement, begin_check, in_force, price_of
+from gpucloud.purchase.creation import CREATE_TIMEOUT_S, create, prepare
+from gpucloud.purchase.policy_check import PolicyCheck
+from gpucloud.purchase.volume_use import chosen_at, note_use, ref_of
+from gpucloud.resources import (
+    End,
+    Machine,
+    Order,
+    Ref,
+    ResourceKind,
+    Search,
+    State,
+    Tags,
+    Vacancy,
+    cloud_name,
+    expires_text,
+    request_hash,
+    short_id,
+    token_for,
+)
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import AttemptStarted, MachinesCreated
+from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud_pricing.values import Money
+
+START_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """The boot of a machine: user-data as it is sent, and the part of it that the journal keeps."""
+
+    user_data: bytes
+    written: FirstBoot = FirstBoot()  # noqa: RUF009  (frozen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The terms of a launch that are the same for every offer.
+
+    Attributes:
+        boots: the boot of each candidate, by the candidate's key.
+        listed: the list prices of a region other than compute, by (cloud, region).
+        allow_from: the networks that may connect.
+        prices: the agreement about prices.
+        rates: the amounts of other currencies for one USD, for spot bids.
+        run: the run that the box is an attempt of, which this process holds.
+        instead_of: the box that it is to replace, which this process holds.
+        attended: whether the box ends with the process that launches it, as the only living one of its run
+            (but for the one that it is to replace, and the others of that one's launch).
+        ceiling: the most that the box may cost; budgets count it until it is ready.
+        limits: refuses the box as it is planned: the budgets of the journal.
+        forbids: the same, by the policy of the journal.
+        expires_at: ``None`` only with ``--ttl none``.
+        until: when no further attempt is begun; ``None`` for the limit of one launch.
+        learned: what earlier launches for the same have learned; this one adds to it.
+        volumes: those that may be used, held by this process.
+        clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
+        op: the operation of the create calls, which tells their machines from those that the box had before;
+            ``None`` for the box's own.
+        vacancy: the node that is bought alone, beside the others that the box has; ``None`` for all nodes.
+    """
+
+    box: str
+    name: str
+    run_id: str | None
+    nodes: int
+    disk_gib: int
+    image: str
+    boots: Mapping[Key, Boot]
+    listed: Mapping[tuple[str, str], Mapping[str, Price]]
+    allow_from: Sequence[str]
+    prices: Agreement
+    rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
+    run: Run | None = None
+    instead_of: Box | None = None
+    ceiling: Ceiling | None = None
+    limits: BudgetCheck | None = None
+    forbids: PolicyCheck | None = None
+    ports: tuple[int, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    expires_at: datetime | None = None
+    until: datetime | None = None
+    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    ttl_role: str | None = None
+    box_identity: str | None = None
+    attended: bool = False
+    clean_up: str | None = None
+    spec: Data = field(default_factory=dict[str, Any])
+    volumes: Sequence[UsableVolume] = ()
+    op: str | None = None
+    vacancy: Vacancy | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """The number of the node that is bought alone."""
+        return self.vacancy.rank if self.vacancy else None
+
+
+def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
+    """Buys one offer in one zone: writes the intent, prepares, creates, and waits until the machines run."""
+    number = len(context.journal.intents(box.id)) + 1
+    cloud = context.clouds.usable(candidate.cloud)
+    account = context.tasks.run(cloud.account)
+    boot = terms.boots[candidate.key]
+    volumes = chosen_at(terms.volumes, candidate.cloud, candidate.region, candidate.zone)
+    order = _order(
+        box,
+        terms,
+        candidate,
+        account,
+        number,
+        allow_from=tuple(terms.allow_from),
+        user_data=boot.user_data,
+        volumes=tuple(ref_of(context, each.volume, ResourceKind.DISK) for each in volumes),
+    )
+    intent = f"{order.tags.op}.{number}"
+    context.journal.write(box, _intended(intent, order, candidate, terms, boot))
+    context.tell("network", candidate.place)
+    request = prepare(context, box, cloud, order, partial(cloud.prepare, order))
+    for each in volumes:
+        note_use(context, each.volume, box)
+    context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
+    context.emit(_started(candidate))
+    with about(price=Money(amount=candidate.price, currency=candidate.currency).document()):
+        machines = create(
+            context,
+            box,
+            cloud,
+            order,
+            intent=intent,
+            call=lambda before: cloud.create(request, before=before)[0],
+            look=lambda: _look(cloud, order),
+            rank=terms.rank,
+        )
+    bought = replace(candidate, zone=candidate.zone or machines[0].zone)
+    asked = begin_check(context, terms.prices, bought)
+    looks = _begin_looks(context, cloud, machines)
+    _arm_end(context, box, cloud, order, machines)
+    _check_bought(order, candidate, machines)
+    machines = _wait_until_running(context, box, cloud, machines, looks, ranks=order.ranks)
+    for machine in machines:
+        for part in machine.parts:
+            context.journal.write(box, Made(resource=named(part, order.name)))
+    nodes = nodes_with(box.nodes, list(map(node_of, machines)), terms.rank)
+    facts = Facts(nodes=nodes, price=price_of(in_force(context, asked, bought)))
+    context.journal.write(box, StateChanged(state=BoxState.BOOTSTRAPPING, facts=facts))
+    return context.journal.held(box)
+
+
+def _started(candidate: Candidate) -> AttemptStarted:
+    return AttemptStarted(
+        "create",
+        f"{candidate.place} at {candidate.price} {candidate.currency} per hour and node",
+        cloud=candidate.cloud,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        price=candidate.price,
+        currency=candidate.currency,
+    )
+
+
+def _order(
+    box: Box,
+    terms: Terms,
+    candidate: Candidate,
+    account: str,
+    number: int,
+    *,
+    allow_from: tuple[str, ...],
+    user_data: bytes,
+    volumes: tuple[Ref, ...],
+) -> Order:
+    op = terms.op or box.op
+    return Order(
+        key=token_for(op=op, account=account, region=candidate.region, zone=candidate.zone, attempt=number),
+        name=cloud_name(terms.name, box.id),
+        account=account,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        arch=candidate.arch,
+        gpu_model=candidate.gpu_model,
+        gpu_count=candidate.gpu_count,
+        purchase=candidate.purchase,
+        nodes=terms.nodes,
+        disk_gib=terms.disk_gib,
+        image=terms.image,
+        user_data=user_data,
+        allow_from=allow_from,
+        ports=terms.ports,
+        tags=Tags(
+            owner=box.owner,
+            box=box.id,
+            op=op,
+            run=terms.run_id or "",
+            expires=expires_text(terms.expires_at),
+        ),
+        extra_tags=dict(terms.tags),
+        max_price_usd=candidate.ceiling_usd,
+        rates=terms.rates,
+        reservation=candidate.reservation,
+        deadline=terms.expires_at,
+        ttl_role=terms.ttl_role,
+        box_identity=terms.box_identity,
+        volumes=volumes,
+        fabric=fabric_of(terms.spec.get("rdma"), terms.nodes, candidate.rdma),
+        vacancy=terms.vacancy,
+    )
+
+
+def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> Intended:
+    return Intended(
+        intent=intent,
+        op=order.tags.op,
+        cloud=candidate.cloud,
+        account=order.account,
+        region=order.region,
+        zone=order.zone,
+        token=order.key,
+        name=order.name,
+        ceiling_usd=candidate.ceiling_usd,
+        expires=order.tags.expires,
+        facts=Facts(
+            place=Place(
+                cloud=candidate.cloud,
+                account=order.account,
+                region=candidate.region,
+                zone=candidate.zone or None,
+            ),
+            offer=Offer(
+                instance_type=candidate.instance_type,
+                purchase=candidate.purchase,
+                gpu=Gpu(
+                    model=candidate.gpu_model,
+                    count=candidate.gpu_count,
+                    memory_gib=candidate.gpu_memory_gib,
+                ),
+                interconnect=candidate.interconnect,
+                reservation=candidate.reservation,
+                fabric=order.fabric,
+            ),
+            price=price_of(candidate),
+            listed=terms.listed[candidate.cloud, candidate.region],
+            # What the other nodes are, and what ends them, remains.
+            nodes=() if terms.vacancy is None else None,
+            allow_from=tuple(order.allow_from),
+            ports=tuple(order.ports),
+            boot=boot.written,
+            timers=() if terms.vacancy is None else None,
+        ),
+    )
+
+
+def _look(cloud: Cloud, order: Order) -> Sequence[Machine]:
+    """The machines of a create call without a clear answer; none unless all that it asked for are there."""
+    found = cloud.find(Search(token=order.key, regions=(order.region,)))
+    machines = [resource for resource in found.resources if isinstance(resource, Machine)]
+    return machines if len(machines) == len(order.ranks) else []
+
+
+def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: Sequence[Machine]) -> None:
+    """Sets the cloud's timer that ends the machines; deletes them now if it cannot be set.
+
+    Raises:
+        CloudError: the timer could not be set, and the machines are gone.
+        OwedError: the timer could not be set, and the machines may still exist.
+    """
+    end = End(
+        at=order.deadline,
+        ttl_role=order.ttl_role,
+        box_identity=order.box_identity,
+        extra_tags=order.extra_tags,
+    )
+    try:
+        ensure_end(context, box, cloud, machines, end)
+    except CloudError as error:
+        context.tell("create", f"{error.message}; deleting the box")
+        end_machines(context, box, budget_s=TAKE_DOWN_S)
+        error.message = f"{error.message}. The box was deleted, because the cloud set no timer to end it"
+        raise
+
+
+def _check_bought(order: Order, candidate: Candidate, machines: Sequence[Machine]) -> None:
+    """Refuses machines that differ from the offer that was bought, before they cost a noticeable amount."""
+    hint = "the box was deleted; this is a fault: please report it"
+    if len(machines) != len(order.ranks):
+        said = f"{candidate.cloud} started {len(machines)} machines instead of {len(order.ranks)}"
+        raise PriceError(said, hint=hint)
+    for machine in machines:
+        got = (machine.instance_type, str(machine.purchase), machine.zone or candidate.zone)
+        wanted = (candidate.instance_type, str(candidate.purchase), candidate.zone or machine.zone)
+        if got != wanted:
+            said = f"{candidate.cloud} started {' '.join(got)} instead of {' '.join(wanted)}"
+            raise PriceError(said, hint=hint)
+
+
+def _begin_looks(context: Context, cloud: Cloud, machines: Sequence[Machine]) -> list[Call]:
+    """Starts to read the state of machines that may not run yet, all at the same time."""
+    return [] if _all_run(machines) else [context.tasks.start(partial(cloud.get, m.ref)) for m in machines]
+
+
+def _wait_until_running(
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    machines: Sequence[Machine],
+    looks: Sequence[Call],
+    *,
+    ranks: Sequence[int],
+) -> Sequence[Machine]:
+    """Polls until every machine runs and has an address. The first requests were sent before."""
+    ids = tuple(machine.ref.id for machine in machines)
+    context.emit(MachinesCreated("boot", f"waiting for {', '.join(map(short_id, ids))}", ids=ids))
+    try:
+        with context.tasks.within(START_TIMEOUT_S):
+            current = _once_running(context, box, cloud, machines, looks, ranks=ranks)
+    except TimedOutError as error:
+        raise cloud.late(f"{machines[0].ref.id} did not start within {START_TIMEOUT_S:.0f} s") from error
+    ended = [machine for machine in current if _has_ended(machine)]
+    if ended:
+        raise _never_started(context, box, cloud, ended[0])
+    return current
+
+
+def _once_running(
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    machines: Sequence[Machine],
+    looks: Sequence[Call],
+    *,
+    ranks: Sequence[int],
+) -> Sequence[Machine]:
+    """The machines once all of them run, or one has ended.
+
+    Raises:
+        StaleWriterError: another process has taken the box over, and its machines are not listed.
+        TimedOutError: neither happened within the budget.
+    """
+    pause_s = 0.02
+    current = list(machines)
+    own = _own_addresses(context, box, cloud, machines, ranks)
+    while True:
+        if _all_run(current) or any(map(_has_ended, current)):
+            return current
+        if not context.tasks.left_s:
+            raise TimedOutError("the machines are not running yet")
+        looks = looks or _begin_looks(context, cloud, current)
+        seen = [context.tasks.wait(call, CREATE_TIMEOUT_S) for call in looks]
+        looks = ()
+        # A machine that is not listed yet is not gone: the cloud's lists lag behind its creations. Some
+        # clouds do not list a deleted machine either, and a process that takes the box over deletes them.
+        if None in seen:
+            context.journal.check(box)
+        current = [new if isinstance(new, Machine) else old for new, old in zip(seen, current, strict=True)]
+        _give_addresses(context, cloud, current, own)
+        if not _all_run(current):
+            context.tasks.pause(pause_s)
+            pause_s = min(pause_s * 1.6, 3.0)
+
+
+def _own_addresses(
+    context: Context, box: Box, cloud: Cloud, machines: Sequence[Machine], ranks: Sequence[int]
+) -> dict[Ref, Ref]:
+    """The addresses that were made for machines which get none by themselves; by machine, each its own.
+
+    They were made in the order of the ranks; a machine that is bought alone gets that of the one before it.
+    """
+    if not cloud.gives_addresses:
+        return {}
+    made = [
+        row.ref
+        for row in context.journal.resources(box.id)
+        if row.ref.kind is ResourceKind.ADDRESS
+        and row.state == "made"
+        and (row.ref.cloud, row.ref.region) == (cloud.name, machines[0].ref.region)
+    ]
+    if not made:
+        return {}
+    return {machine.ref: made[rank] for machine, rank in zip(machines, ranks, strict=True)}
+
+
+def _give_addresses(context: Context, cloud: Cloud, machines: Sequence[Machine], own: dict[Ref, Ref]) -> None:
+    """Gives those that run the addresses that are left for them."""
+    ready = [each.ref for each in machines if each.state is State.RUNNING and each.ref in own]
+    calls = [context.tasks.start(partial(cloud.give_address, ref, own[ref])) for ref in ready]
+    for ref, call in zip(ready, calls, strict=True):
+        context.tasks.wait(call, CREATE_TIMEOUT_S)
+        del own[ref]
+
+
+def _has_ended(machine: Machine) -> bool:
+    return machine.state is State.GONE or machine.ended_itself or machine.preempted
+
+
+def _all_run(machines: Sequence[Machine]) -> bool:
+    return all(machine.state is State.RUNNING and machine.public_ip for machine in machines)
+
+
+def _never_started(context: Context, box: Box, cloud: Cloud, machine: Machine) -> GpucloudError:
+    """A late refusal: the next offer may be tried once every machine of this one is gone."""
+    context.tell(
+        "create", f"{short_id(machine.ref.id)} ended before it ran; checking that nothing is left of it"
+    )
+    end_machines(context, box, budget_s=TAKE_DOWN_S)
+    if machine.ended_itself:
+        return BoxLostError(
+            f"{cloud.name}: {machine.ref.id} powered itself off while it booted", taken_back=False
+        )
+    return CloudError(
+        f"{cloud.name}: {machine.ref.id} ended before it ran: {machine.reason or 'no reason given'}",
+        error_class=ErrorClass.CAPACITY,
+        cloud=cloud.name,
+        code=machine.reason,
+        scope=Scope.ZONE,
+    )

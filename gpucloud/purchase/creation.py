@@ -1,0 +1,199 @@
+"""The two steps of every purchase: what is prepared for it, and the billable call with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeVar
+
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import Record
+from gpucloud.ending.owed import owed_error, owed_refs
+from gpucloud.ending.resolution import adopt
+from gpucloud.ending.shutdown_timer import note_timers
+from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OutcomeUnknownError
+from gpucloud.journal.errors import StaleWriterError
+from gpucloud.journal.events import Made, Making, Resolved, named
+from gpucloud.journal.records import Box
+from gpucloud.resources import (
+    Order,
+    Ref,
+    Request,
+    Resource,
+    ResourceKind,
+    SnapshotOrder,
+    VolumeOrder,
+    short_id,
+)
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+
+PREPARE_TIMEOUT_S = 120.0
+CREATE_TIMEOUT_S = 180.0
+IN_FLIGHT_S = 20.0
+"""How long a call under way may take after a signal: most of the one minute is kept for the deletion."""
+
+AnyOrder = Order | VolumeOrder | SnapshotOrder
+
+T = TypeVar("T", bound=Resource)
+
+
+def prepare(
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    order: AnyOrder,
+    call: Callable[[Record], Request],
+    *,
+    timeout_s: float = PREPARE_TIMEOUT_S,
+) -> Request:
+    """Makes what an order needs besides itself, and journals each resource before and after its call."""
+    recorder = _Recorder(context, box, order, cloud.name)
+    preparing = context.tasks.start(partial(call, recorder))
+    try:
+        request: Request = context.tasks.wait(preparing, timeout_s)
+    except InterruptedBySignal:
+        with context.tasks.finishing(), suppress(CloudError, TimedOutError):
+            context.tasks.wait(preparing, IN_FLIGHT_S)
+        raise
+    except TimedOutError as error:
+        late = f"what {order.name} needs in {order.region} was not ready in time ({error})"
+        raise cloud.late(late) from error
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """Journals each resource that ``prepare`` creates, before and after the call."""
+
+    context: Context
+    box: Box
+    order: AnyOrder
+    cloud: str
+
+    def making(self, kind: ResourceKind, name: str, /) -> None:
+        """Journals a resource that is about to be created."""
+        ref = Ref(cloud=self.cloud, account=self.order.account, region=self.order.region, kind=kind, id="")
+        self.context.journal.write(self.box, Making(resource=named(ref, name)))
+
+    def made(self, ref: Ref, /) -> None:
+        """Journals the id of a resource that was created."""
+        self.context.journal.write(self.box, Made(resource=named(ref, self.order.name)))
+
+    def armed(self, timers: Sequence[str], /) -> None:
+        """Journals timers that were set, by this or an earlier try of the attempt."""
+        known = self.context.journal.box(self.box.id).timers
+        note_timers(self.context, self.box, (*known, *timers))
+
+
+def create(
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    order: AnyOrder,
+    *,
+    intent: str,
+    call: Callable[[Callable[[], None]], Sequence[T]],
+    look: Callable[[], Sequence[T]],
+    timeout_s: float = CREATE_TIMEOUT_S,
+    rank: int | None = None,
+) -> Sequence[T]:
+    """Makes the billable call and journals its outcome, also when it is interrupted.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the holding that is bought; this process holds it.
+        cloud: the cloud.
+        order: what is bought.
+        intent: the id of the intent, which is journalled.
+        call: the call; what it is given is called before each try.
+        look: looks whether a call without a clear answer created everything after all.
+        timeout_s: how long the call may take.
+        rank: the node for which a machine is bought; ``None`` for all nodes.
+    """
+    # A process that was paused may resume long after another one has taken its box.
+    still_held = partial(context.journal.check, box)
+    creating = context.tasks.start(partial(call, still_held))
+    try:
+        made: Sequence[T] = context.tasks.wait(creating, timeout_s)
+    except OutcomeUnknownError as error:
+        made = _look(context, look, error)
+        if not made:
+            if error.error_class is ErrorClass.BAD_PARAM:
+                # The cloud rejected the request itself and lists nothing: check once more later.
+                _resolve(context, box, intent, "watched")
+            raise
+    except CloudError as error:
+        _resolve_refused(context, box, intent, error)
+        raise
+    except TimedOutError as error:
+        raise OutcomeUnknownError(
+            f"{cloud.name}: the create call was not answered ({error})",
+            error_class=ErrorClass.SERVER,
+            cloud=cloud.name,
+        ) from error
+    except InterruptedBySignal:
+        # The result of the call under way must be known before it can be deleted.
+        with context.tasks.finishing():
+            try:
+                late: Sequence[T] = context.tasks.wait(creating, IN_FLIGHT_S)
+                _adopt(context, box, cloud, intent, late, name=order.name, rank=rank)
+            except (OutcomeUnknownError, TimedOutError):
+                pass  # the intent stays open, and is resolved when the box is taken down
+            except CloudError as error:
+                _resolve_refused(context, box, intent, error)
+        raise
+    _adopt(context, box, cloud, intent, made, name=order.name, rank=rank)
+    return list(made)
+
+
+def _adopt(
+    context: Context,
+    box: Box,
+    cloud: Cloud,
+    intent: str,
+    made: Sequence[Resource],
+    *,
+    name: str,
+    rank: int | None,
+) -> None:
+    """Journals what the create call made; deletes it if the box was taken over meanwhile.
+
+    Raises:
+        StaleWriterError: the box was taken over, and the deletion was requested.
+        OwedError: the box was taken over, and the deletion could not be requested.
+    """
+    try:
+        adopt(context, box, intent, made, name=name, rank=rank)
+    except StaleWriterError as stale:
+        ids = ", ".join(short_id(each.ref.id) for each in made)
+        context.tell("down", f"{stale.message}; deleting {ids}")
+        with context.tasks.finishing():
+            try:
+                for each in made:
+                    context.tasks.run(partial(cloud.delete, each.ref), CREATE_TIMEOUT_S)
+            except (CloudError, TimedOutError) as error:
+                said = error if isinstance(error, CloudError) else None
+                raise owed_error(box, owed_refs(box, [each.ref for each in made]), said) from stale
+        raise
+
+
+def _resolve_refused(context: Context, box: Box, intent: str, error: CloudError) -> None:
+    """A refusal proves that its own call created nothing, not that an earlier unanswered call did."""
+    _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
+
+
+def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", "watched"]) -> None:
+    context.journal.write(box, Resolved(intent=intent, status=status))
+
+
+def _look(context: Context, look: Callable[[], Sequence[T]], cause: CloudError) -> Sequence[T]:
+    """Checks whether a create call without a clear answer created something after all."""
+    context.tell("create", f"no clear answer ({cause.code}); checking whether it exists")
+    try:
+        found: Sequence[T] = context.tasks.run(look)
+    except CloudError:
+        return []
+    return found

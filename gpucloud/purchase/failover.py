@@ -1,0 +1,400 @@
+"""Launches one box: tries the plan's attempts until one starts, and leaves nothing behind when none does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpucloud.clouds.audit import about
+from gpucloud.ending.teardown import TAKE_DOWN_S, end_machine, end_machines, take_down
+from gpucloud.ending.unrecorded import end_unrecorded
+from gpucloud.errors import (
+    RULES,
+    BoxLostError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    Next,
+    NoOfferError,
+    OutcomeUnknownError,
+    OwedError,
+    Scope,
+    UsageError,
+)
+from gpucloud.journal.errors import ForbiddenError, JournalError, StaleWriterError
+from gpucloud.journal.events import Made, Seen, named
+from gpucloud.journal.facts import Facts, Wanted
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
+from gpucloud.journal.records import Box
+from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
+from gpucloud.planning.quota import advise
+from gpucloud.purchase.attempt import Terms, buy
+from gpucloud.purchase.ceiling import confirmed
+from gpucloud.purchase.replacement import Opening
+from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.events import AttemptRefused
+from gpucloud.runtime.tasks import TimedOutError
+
+
+@dataclass(slots=True)
+class Tried:
+    """The attempts so far, and the candidates that their refusals rule out.
+
+    ``learned`` is what no later round of a wait changes: what a place does not have at all.
+    """
+
+    attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    errors: list[CloudError] = field(default_factory=list[CloudError])
+    lost: BoxLostError | None = None
+    over_quota: Candidate | None = None
+    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    _blocked: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+
+    def failed(self, candidate: Candidate, error: CloudError) -> None:
+        """Records a refusal."""
+        self.errors.append(error)
+        self.attempts.append(
+            {
+                **candidate.where(),
+                "class": str(error.error_class),
+                "code": error.code,
+                "message": error.message,
+                "request_id": error.request_id,
+            }
+        )
+        if error.error_class == ErrorClass.QUOTA:
+            self.over_quota = candidate
+        purchase = str(candidate.purchase)
+        lasts = error.error_class == ErrorClass.UNSUPPORTED
+        ruled_out = self.learned if lasts else self._blocked
+        match error.scope:
+            case Scope.CLOUD:
+                ruled_out.add((candidate.cloud,))
+            case Scope.REGION:
+                ruled_out.add((candidate.cloud, candidate.region, candidate.instance_type, purchase))
+            case Scope.TYPE:
+                ruled_out.add((candidate.cloud, candidate.instance_type, purchase))
+            case _ if lasts:
+                ruled_out.add(candidate.key)
+            case _:
+                pass
+
+    def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
+        """Records a machine that powered itself off while it booted: one may be an accident.
+
+        Raises:
+            BoxLostError: it is the second. Every other machine would power itself off as well.
+        """
+        self.attempts.append(
+            {
+                **candidate.where(),
+                "class": error.error_class,
+                "code": None,
+                "message": error.message,
+                "request_id": None,
+            }
+        )
+        if self.lost is not None:
+            error.message = (
+                f"two machines powered themselves off while they booted; the last: {error.message}"
+            )
+            error.hint = (
+                "a third would do the same: check this machine's clock (gpucloud check), --ttl and --image"
+            )
+            raise error
+        self.lost = error
+
+    def skip(self, candidate: Candidate) -> bool:
+        """Whether an earlier refusal covers this one."""
+        purchase = str(candidate.purchase)
+        return bool(
+            {
+                (candidate.cloud,),
+                (candidate.cloud, candidate.region, candidate.instance_type, purchase),
+                (candidate.cloud, candidate.instance_type, purchase),
+                candidate.key,
+            }
+            & (self._blocked | self.learned)
+        )
+
+    def verdict(self) -> GpucloudError:
+        """The error of a launch that has no attempt left, with the exit code that fits all refusals."""
+        if not self.errors:
+            if self.lost is not None:
+                return self.lost
+            return NoOfferError("no offer could be tried", hint="see the offers: gpucloud offers --why")
+        for error_class in (
+            ErrorClass.CAPACITY,
+            ErrorClass.UNSUPPORTED,
+            ErrorClass.QUOTA,
+            ErrorClass.PRICE,
+            ErrorClass.AUTH,
+            ErrorClass.BILLING,
+        ):
+            of_class = [error for error in self.errors if error.error_class == error_class]
+            if of_class:
+                return self._summary(of_class[-1])
+        return self._summary(self.errors[-1])
+
+    def _summary(self, last: CloudError) -> GpucloudError:
+        count = len(self.attempts)
+        last.message = f"none of {count} attempt{'s' if count != 1 else ''} started; the last: {last.message}"
+        last.attempts = self.attempts
+        return last
+
+
+def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> Box:
+    """Provisions one box and returns it in state ``bootstrapping``, its lease still held.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        terms: the terms that are the same for every offer.
+        candidates: what to try, in order.
+
+    Raises:
+        BudgetError: it would exceed a budget; nothing was spent.
+        PolicyError: the policy forbids it; nothing was spent.
+        UsageError: the name is taken; nothing was spent.
+        CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
+        OwedError: something may still be billed.
+        InterruptedBySignal: ended by a signal; nothing is left.
+    """
+    box = context.journal.plan_box(
+        id=terms.box,
+        name=terms.name,
+        owner=context.owner,
+        run_id=terms.run_id,
+        op=new_id("op-", context.clock(), context.randomness(10)),
+        expires_at=terms.expires_at,
+        facts=Facts(
+            wanted=Wanted(spec=terms.spec, disk_gib=terms.disk_gib, image=terms.image),
+            attended=terms.attended,
+            replaces=terms.instead_of.id if terms.instead_of else None,
+            ceiling=terms.ceiling,
+        ),
+        lease=context.lease(),
+        alone=terms.attended and terms.instead_of is None,
+        run=terms.run,
+        instead_of=terms.instead_of,
+        limits=terms.limits,
+        forbids=terms.forbids,
+    )
+    for text in terms.limits.warnings if terms.limits else ():
+        context.warn("plan", text)
+    context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
+    tried = Tried(learned=terms.learned)
+    try:
+        return _first_that_starts(context, box, terms, candidates, tried, until=terms.until)
+    except BaseException as error:
+        abandon(context, box, error, tried.attempts)
+        raise
+
+
+def replace_machines(
+    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str
+) -> Box:
+    """Ends the unfit machines of a box and buys others; otherwise like :func:`launch`.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: a box in state ``bootstrapping`` that this process holds.
+        terms: those of its launch, with keys that no machine has used.
+        candidates: what to try, in order; the same offer may well yield another machine.
+        why: the fault of the machines, for the box's record.
+    """
+    context.tell("down", f"{why}; deleting the machines and trying once more")
+    end_machines(context, box, budget_s=TAKE_DOWN_S)
+    context.journal.write(box, Seen(facts=Facts(replaced=why)))
+    return _first_that_starts(context, box, _apart(context, terms), candidates, Tried())
+
+
+def replace_node(context: Context, box: Box, terms: Terms, opening: Opening, why: str) -> Box | None:
+    """Ends the unfit machine of one node, and buys another one of the same offer in its place.
+
+    Its rank, and what the box's nodes have in common, stay; at no time are there two machines for one node.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: a box in state ``bootstrapping`` that this process holds.
+        terms: those of its launch, with a host key that no machine has used.
+        opening: the node.
+        why: the fault of the machine, for the box's record.
+
+    Returns:
+        The box; ``None`` where none could be bought: what that has left is in the journal, to be ended with
+        the other machines.
+
+    Raises:
+        CloudError: the outcome of the create call is unknown.
+        OwedError: the end of the machine could not be confirmed.
+        GpucloudError: the new machine costs more than agreed, or ended itself.
+    """
+    rank, candidate = opening.vacancy.rank, opening.candidate
+    context.tell("down", f"{why}; deleting node {rank} and buying another one in its place")
+    try:
+        end_machine(context, box, rank, budget_s=TAKE_DOWN_S)
+        context.journal.write(box, Seen(facts=Facts(replaced=why)))
+        offer = confirmed(context, terms.prices, candidate)
+        with about(box=box.id):
+            alone = replace(_apart(context, terms), vacancy=opening.vacancy)
+            return buy(context, context.journal.held(box), alone, offer)
+    except CloudError as error:
+        if isinstance(error, OutcomeUnknownError):
+            raise
+        note_left(context, box, candidate.cloud, candidate.region)
+        context.emit(_refused("create", candidate, error, error.message, "replacing all nodes"))
+        return None
+
+
+def _apart(context: Context, terms: Terms) -> Terms:
+    """Terms whose machines are told from those that the box had before, which clouds show for a while."""
+    return replace(terms, op=new_id("op-", context.clock(), context.randomness(10)))
+
+
+def abandon(
+    context: Context,
+    box: Box,
+    cause: BaseException | None,
+    attempts: list[dict[str, Any]] | None = None,
+    *,
+    ends_as: BoxState = BoxState.FAILED,
+) -> None:
+    """Deletes what was created before a failure; leaves a box that was taken over to its new holder.
+
+    Without a ``cause`` nothing has failed: it has served its purpose.
+
+    Raises:
+        OwedError: the deletion cannot be confirmed.
+    """
+    if isinstance(cause, GpucloudError) and attempts:
+        cause.attempts = attempts
+    context.tell("down", f"deleting the resources of {box.name!r}")
+    with context.tasks.finishing():
+        try:
+            try:
+                take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
+            except StaleWriterError as stale:
+                context.tell("down", stale.message)
+            except (ForbiddenError, JournalError) as broken:  # it is ours, also once we may not write
+                context.tell("down", f"{broken.message}; deleting the box anyway")
+                end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
+        except OwedError as owed:
+            owed.attempts = attempts or []
+            owed.message = owed.message if cause is None else f"{cause}; {owed.message}"
+            raise owed from cause
+        finally:
+            context.journal.release(box)
+
+
+def last_attempt(context: Context) -> datetime:
+    """When a launch that begins now begins no further attempt."""
+    return context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
+
+
+def _first_that_starts(
+    context: Context,
+    box: Box,
+    terms: Terms,
+    candidates: Sequence[Candidate],
+    tried: Tried,
+    *,
+    until: datetime | None = None,
+) -> Box:
+    end = until or last_attempt(context)
+    for candidate in candidates:
+        if tried.skip(candidate):
+            continue
+        if tried.attempts and context.clock() > end:
+            break
+        try:
+            offer = confirmed(context, terms.prices, candidate)
+        except CloudError as error:
+            tried.failed(candidate, error)
+            context.emit(_refused("quote", candidate, error, error.message))
+            continue
+        try:
+            with about(box=box.id):
+                return buy(context, box, terms, offer)
+        except CloudError as error:
+            if isinstance(error, OutcomeUnknownError):
+                raise
+            tried.failed(candidate, error)
+            _clear(context, box, candidate)
+            context.emit(_refused("create", candidate, error, f"{candidate.place}: {error.code}"))
+            if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
+                raise
+        except BoxLostError as error:
+            tried.ended_itself(candidate, error)
+            _clear(context, box, candidate)
+            context.tell("create", f"{error.message}; trying the next offer")
+    raise _verdict(context, terms, tried)
+
+
+def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
+    """The error of all attempts; one of quota says how to ask for more."""
+    failure = tried.verdict()
+    if isinstance(failure, CloudError) and failure.error_class == ErrorClass.QUOTA and tried.over_quota:
+        advise(context, failure, tried.over_quota, terms.nodes)
+    return failure
+
+
+def _refused(
+    step: str, candidate: Candidate, error: CloudError, text: str, then: str = "trying the next offer"
+) -> AttemptRefused:
+    return AttemptRefused(
+        step,
+        f"{text}; {then}",
+        cloud=candidate.cloud,
+        region=candidate.region,
+        zone=candidate.zone,
+        instance_type=candidate.instance_type,
+        error_class=str(error.error_class),
+        code=error.code,
+    )
+
+
+def _clear(context: Context, box: Box, candidate: Candidate) -> None:
+    """Ensures that a refused attempt left nothing billable behind, before the next one.
+
+    Raises:
+        OwedError: something is left and cannot be deleted.
+    """
+    if note_left(context, box, candidate.cloud, candidate.region):
+        end_machines(context, box, budget_s=TAKE_DOWN_S)
+
+
+def note_left(context: Context, box: Box, cloud_name: str, region: str) -> bool:
+    """Journals what a refused creation has made all the same; False if the cloud cannot be read.
+
+    What is not found now is looked for again when the box is taken down.
+    """
+    try:
+        cloud = context.clouds.usable(cloud_name)
+        search = Search(box=box.id, regions=(region,))
+        found: SearchResult = context.tasks.run(lambda: cloud.find(search))
+    except (CloudError, TimedOutError):
+        return False
+    for resource in found.resources:
+        if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
+            context.journal.write(box, Made(resource=named(resource.ref)))
+    return True
+
+
+def check_name(context: Context, name: str) -> None:
+    """Refuses a name that a living box has, before any cloud is called.
+
+    Raises:
+        UsageError: the name is taken.
+    """
+    for box in context.journal.boxes(owner=context.owner, kind=None):
+        if box.name != name:
+            continue
+        hint = f"choose another name, or delete it: {box.removal}"
+        unknown = [i for i in context.journal.intents(box.id, unresolved=True) if i.status == "open"]
+        if box.state is BoxState.DELETING and unknown:
+            until = max(intent.at for intent in unknown) + CONSISTENCY_WINDOW
+            hint = f"its interrupted launch may still appear until {rfc3339(until)}: choose another --name"
+        raise UsageError(f"a {box.kind} named {name!r} exists already ({box.state})", hint=hint)

@@ -1,0 +1,1 @@
+"""Volumes and snapshots: bought through ``purchase``, attached to boxes."""

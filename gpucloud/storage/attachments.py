@@ -1,0 +1,142 @@
+"""Attaches volumes to boxes: one writer each, by the volume's lease until the journal names the box.
+
+The journal names a box as the holder of a volume before the call that attaches it. A holder that has ended
+holds nothing: :func:`free_unused` notes that, and the volume is kept from the end of the box on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from gpucloud.clouds.audit import about
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.errors import CloudError, UsageError
+from gpucloud.journal.events import Extended, Seen
+from gpucloud.journal.facts import Facts
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.journal.records import Box
+from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
+from gpucloud.purchase.volume_use import chosen_at, keep_of, known, ref_of
+from gpucloud.resources import Ref, ResourceKind
+from gpucloud.runtime.context import Context
+from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.spec.model import Spec
+
+ATTACH_TIMEOUT_S = 120.0
+FREE_S = 2.0
+
+Attached = tuple[UsableVolume, Sequence[str]]
+"""A volume that is attached, and the paths at which its machine may show the device."""
+
+
+@contextmanager
+def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]:
+    """Holds every volume that a box may use, so that nobody else attaches one meanwhile.
+
+    Raises:
+        UsageError: one cannot be used, or another process works on it.
+    """
+    taken: list[Box] = []
+    found: list[UsableVolume] = []
+    try:
+        for group in usable_volumes(context.journal, context.owner, spec, context.clock()):
+            for each in group:
+                volume = context.take(each.volume)
+                if volume is None:
+                    raise UsageError(
+                        f"another process works on volume {each.volume.name!r}",
+                        hint="wait for it, then repeat",
+                    )
+                taken.append(volume)
+                found.append(replace(each, volume=volume))
+        # As they are now that they are held: one may have been attached in between.
+        groups = usable_volumes(context.journal, context.owner, spec, context.clock())
+        usable = {each.volume.id for group in groups for each in group}
+        yield tuple(each for each in found if each.volume.id in usable)
+    finally:
+        for volume in taken:
+            context.journal.release(volume)
+
+
+def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> list[Attached]:
+    """Attaches the volumes of a box to its machine.
+
+    Raises:
+        CloudError: the cloud refused.
+    """
+    if not volumes or box.place is None:
+        return []
+    cloud, place = context.clouds.usable(box.cloud), box.place
+    found: list[Attached] = []
+    chosen = chosen_at(volumes, place.cloud, place.region, place.zone or "")
+    with about(box=box.id):
+        for number, each in enumerate(chosen):
+            disk = ref_of(context, each.volume, ResourceKind.DISK)
+            context.tell("volume", f"attaching {each.volume.name} for {each.path}")
+            call = partial(cloud.attach, disk, box.machine(0), number)
+            found.append((each, context.tasks.run(call, ATTACH_TIMEOUT_S)))
+            _move_tag(context, cloud, context.journal.box(each.volume.id), disk)
+    _let_go_of_others(context, volumes, {each.volume.id for each in chosen})
+    return found
+
+
+def free_unused(context: Context) -> bool:
+    """Notes which volumes no living box holds any more: each is kept from the end of its box on.
+
+    Returns:
+        Whether there were any.
+    """
+    held = [each for each in _volumes(context) if each.is_in_use and each.state is BoxState.READY]
+    holders = {box.id: box for box in context.journal.known({known(each).holder for each in held})}
+    found = False
+    for volume in held:
+        holder = holders.get(known(volume).holder)
+        if holder is None or holder.state in OVER:
+            ended_at = holder.ended_at if holder else None
+            _free(context, volume, ended_at or context.clock())
+            found = True
+    return found
+
+
+def _free(context: Context, volume: Box, used_at: datetime) -> None:
+    """Journals that a volume is not in use since a moment; its tag follows, or the next use moves it."""
+    taken = context.take(volume)
+    if taken is None:
+        return
+    try:
+        end = used_at.replace(microsecond=0) + keep_of(taken)
+        free = replace(known(taken), holder="", used_at=used_at)
+        context.journal.write(taken, Extended(expires_at=end))
+        context.journal.write(taken, Seen(facts=Facts(volume=free)))
+        with context.tasks.within(FREE_S):  # other clouds are not held up by one that does not answer
+            _move_tag(
+                context,
+                context.clouds.usable(taken.cloud),
+                context.journal.held(taken),
+                ref_of(context, taken, ResourceKind.DISK),
+            )
+    except (CloudError, TimedOutError) as error:
+        context.warn("volume", f"The deadline of volume {volume.name} is not in its tags: {error}")
+    finally:
+        context.journal.release(taken)
+
+
+def _let_go_of_others(context: Context, volumes: Sequence[UsableVolume], used: set[str]) -> None:
+    """Gives back the volumes of other places, at which the launch has tried before."""
+    for each in volumes:
+        volume = context.journal.box(each.volume.id)
+        if volume.id not in used and known(volume).holder:
+            context.journal.write(each.volume, Seen(facts=Facts(volume=replace(known(volume), holder=""))))
+
+
+def _move_tag(context: Context, cloud: Cloud, volume: Box, disk: Ref) -> None:
+    context.tasks.run(partial(cloud.extend, [disk], volume.expires_at, (), lambda _: None), ATTACH_TIMEOUT_S)
+
+
+def _volumes(context: Context) -> list[Box]:
+    return context.journal.boxes(owner=context.owner, kind=Kind.VOLUME)

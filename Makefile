@@ -62,7 +62,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages translations site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -156,7 +156,6 @@ bench: setup  ## figures against baselines; fails over budget; BENCH_ARGS=--shor
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
 docs: texts  ## write the generated parts of docs/, then the site (build/site; in Chinese: build/site/zh) and the man pages (build/man)
-	$(DOCS)/bin/python -m docs.site.translations build/messages
 	rm -rf build/doctrees
 	$(SPHINX) -d build/doctrees -b html . build/site
 	$(SPHINX) -d build/doctrees -b man . build/man
@@ -164,6 +163,9 @@ docs: texts  ## write the generated parts of docs/, then the site (build/site; i
 
 docs-messages: texts  ## take the texts of the site into the catalogues for translators: docs/locale
 	$(DOCS)/bin/sphinx-intl update --pot-dir build/messages --locale-dir docs/locale --language zh_CN
+
+translations: texts  ## every text of the site has its Chinese one, in the agreed words; every week and before a release
+	$(DOCS)/bin/python -m docs.site.translations build/messages
 
 texts: setup $(DOCS_TOOLS)
 	$(BIN)/python -m docs.generate
@@ -187,7 +189,7 @@ paths: zipapp  ## dist/ installed by pip, pipx and uv, and as one file, each fol
 
 release: setup  ## before a tag: the checks of the commit, then all files of a release in dist/, installed in every way
 	$(BIN)/python -m release.checks
-	@$(MAKE) --no-print-directory upgrade paths
+	@$(MAKE) --no-print-directory translations upgrade paths
 
 upgrade: setup  ## the version before, this one, the one before again, on one journal with living boxes
 	$(BIN)/python -m release.upgrade

@@ -1,8 +1,8 @@
 """The catalogues of translated texts (gettext's ``.po`` files), and what is wrong with them.
 
-``python -m docs.site.translations build/messages`` compares them with the texts of the site: ``make docs``
-does. What follows from the catalogues alone is also a test. docs/locale/README.md says how to translate, and
-has the table of words.
+``python -m docs.site.translations build/messages`` compares them with the texts of the site: ``make
+translations`` does, every week and before a release. A commit may leave a translation behind its page.
+docs/locale/README.md says how to translate, and has the table of words.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -154,6 +154,26 @@ def own_faults(found: Mapping[str, list[Message]], words: Words) -> list[str]:
     ]
 
 
+def pages() -> set[str]:
+    """Every page of the project, also those that are made from the code: ``README``, ``docs/index``."""
+    from docs.site.pages import made  # imports the whole program
+
+    written = [*ROOT.glob("*.md"), *ROOT.glob("providers/*/README.md"), *ROOT.glob("docs/**/*.md")]
+    found = {
+        str(file.relative_to(ROOT).with_suffix("")) for file in written if not file.is_relative_to(LOCALE)
+    }
+    return found | {f"docs/{name.removesuffix('.md')}" for name in made() if name.endswith(".md")}
+
+
+def idle(patterns: Iterable[str], without_catalogue: Collection[str]) -> list[str]:
+    """The patterns of pages without a catalogue that no such page needs any more."""
+    return [
+        f"{UNTRANSLATED.name}: no page needs “{pattern}”; remove it"
+        for pattern in patterns
+        if not any(fnmatchcase(page, pattern) for page in without_catalogue)
+    ]
+
+
 def stale(found: Mapping[str, list[Message]], texts: Mapping[str, list[Message]]) -> list[str]:
     """Where catalogues and the texts of the site are not the same pages and texts."""
     problems = [
@@ -177,7 +197,11 @@ def main(messages: Path) -> int:
         str(file.relative_to(messages).with_suffix("")): read_catalogue(file.read_text(encoding="utf-8"))
         for file in messages.rglob("*.pot")
     }
-    problems = [*own_faults(found, read_words(WORDS.read_text(encoding="utf-8"))), *stale(found, texts)]
+    problems = [
+        *own_faults(found, read_words(WORDS.read_text(encoding="utf-8"))),
+        *stale(found, texts),
+        *idle(untranslated(), pages() - found.keys()),
+    ]
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if problems:

@@ -1,23 +1,23 @@
-"""The translated texts are whole, and say the same as the English ones, in the agreed words."""
+"""What is wrong with a translation is named; ``make translations`` holds the catalogues to it.
+
+That is every week and before a release: a commit may leave a translation behind its page.
+"""
 
 import re
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from docs.site.pages import made
 from docs.site.search import terms
 from docs.site.translations import (
-    CATALOGUES,
     WORDS,
-    catalogues,
+    idle,
     own_faults,
+    pages,
     read_catalogue,
     read_words,
     stale,
-    untranslated,
     wrong_words,
 )
 from tests.pages import ROOT
@@ -31,25 +31,6 @@ msgstr "Language: zh_CN\\n"
 msgid "The **guard** ends it: see `down`, or [here](ends.md)."
 msgstr "**守护程序**会结束它：见 `down`，或[这里](ends.md)。"
 """
-
-
-def test_every_catalogue_is_whole_and_says_the_same_in_the_agreed_words() -> None:
-    assert own_faults(catalogues(), words()) == []
-
-
-def test_every_page_has_a_catalogue_or_a_reason_to_have_none() -> None:
-    found = catalogues().keys()
-    written = [*ROOT.glob("*.md"), *ROOT.glob("providers/*/README.md"), *ROOT.glob("docs/**/*.md")]
-    pages = {
-        str(file.relative_to(ROOT).with_suffix(""))
-        for file in written
-        if not file.is_relative_to(CATALOGUES.parents[1])
-    }
-    pages |= {f"docs/{name.removesuffix('.md')}" for name in made() if name.endswith(".md")}
-    missing = {page: [each for each in untranslated() if fnmatchcase(page, each)] for page in pages - found}
-    assert {page for page, reasons in missing.items() if not reasons} == set()
-    used = {pattern for patterns in missing.values() for pattern in patterns}
-    assert set(untranslated()) == used, "what is translated leaves docs/locale/untranslated.toml"
 
 
 @pytest.mark.parametrize("file", CHINESE, ids=lambda file: file.name)
@@ -86,6 +67,22 @@ def test_a_text_that_has_changed_on_its_page_is_named() -> None:
     assert [each.partition(" “")[0] for each in problems if "“" in each] == ["page: lacks", "page:"]
     assert "gone: has a catalogue, and is no page of the site" in problems
     assert "new: has no catalogue, and is not in untranslated.toml" in problems
+
+
+def test_a_pattern_that_no_page_needs_any_more_is_named() -> None:
+    patterns = ["docs/dev/*", "docs/dev/launch", "docs/runs"]
+    found = idle(patterns, {"docs/dev/testing", "docs/dev/launch"})
+    assert found == ["untranslated.toml: no page needs “docs/runs”; remove it"]
+    assert {"README", "docs/runs", "docs/reference/commands/run"} <= pages()
+
+
+def test_the_translations_are_checked_every_week_and_before_a_release() -> None:
+    weekly = (ROOT / ".github" / "workflows" / "weekly.yml").read_text(encoding="utf-8")
+    assert "- run: make translations\n" in weekly
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    released = re.search(r"^release:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert released is not None
+    assert " translations " in released[1]
 
 
 def test_a_line_that_is_not_of_the_format_is_refused() -> None:

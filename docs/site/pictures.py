@@ -96,7 +96,7 @@ def page() -> str:
     neighbours in a row.
 
     `lint-imports` checks these contracts, and the pictures are drawn from them.
-    [Contributing](../../CONTRIBUTING.md#where-things-are) says what is in each room.
+    [Rooms](../dev/rooms.md) says what is in each room.
     """
     lines = head("Architecture", introduction)
     for each in contracts():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -24,38 +24,47 @@ LOCAL_S = 20.0
 LOADED = float(os.environ.get("PATIENCE_FACTOR", "2"))
 """How much longer things take on a machine that has much else to do."""
 
+Journal = Literal["scenes", "one look", "nothing"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A command line, and how long it may take. ``box``: one named ``x`` is launched before."""
+    """A command line, and how long it may take. ``box``: one named ``x`` is launched before.
+
+    ``journal`` is what it says to a team's journal: ``scenes`` play it message by message; ``one look``,
+    then it goes to a box, and those of that lab have no inside (``share`` is in
+    ``tests/team/test_two_homes.py``); ``nothing``, or, as the engines' services, what ``engine-up`` says.
+    """
 
     line: tuple[str, ...]
     limit_s: float = LOCAL_S
     box: bool = False
+    journal: Journal = "scenes"
 
 
 T4 = ("--gpu", "T4")
 CLUSTER = "cluster: lab\nclasses: {t4: {gpu: T4, max: 2}}\n"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJsa4ZVVI86TP7In+GcERlMXN9RIwqyk0732C07mIIwR"
 ROWS: Mapping[str, Row] = {
-    "offers": Row(line=("offers", *T4)),
-    "cost": Row(line=("cost", *T4, "--hours", "2")),
-    "plan": Row(line=("plan", *T4), limit_s=150),
-    "images": Row(line=("images", *T4), limit_s=120),
-    "equivalents": Row(line=("equivalents", "A100")),
-    "prices": Row(line=("prices", "refresh"), limit_s=900),
-    "commitments": Row(line=("commitments",), limit_s=900),
+    "offers": Row(line=("offers", *T4), journal="nothing"),
+    "cost": Row(line=("cost", *T4, "--hours", "2"), journal="nothing"),
+    "plan": Row(line=("plan", *T4), limit_s=150, journal="nothing"),
+    "images": Row(line=("images", *T4), limit_s=120, journal="nothing"),
+    "equivalents": Row(line=("equivalents", "A100"), journal="nothing"),
+    "prices": Row(line=("prices", "refresh"), limit_s=900, journal="nothing"),
+    "commitments": Row(line=("commitments",), limit_s=900, journal="nothing"),
     "launch": Row(line=("launch", *T4, "--yes"), limit_s=180),
     "list": Row(line=("list", "--live"), limit_s=30, box=True),
     "show": Row(line=("show", "x", "--live"), limit_s=15, box=True),
-    "ssh": Row(line=("ssh", "x"), box=True),
-    "exec": Row(line=("exec", "x", "--", "true"), box=True),
+    "ssh": Row(line=("ssh", "x"), box=True, journal="one look"),
+    "exec": Row(line=("exec", "x", "--", "true"), box=True, journal="one look"),
     "ssh-config": Row(line=("ssh-config",), box=True),
-    "hosts": Row(line=("hosts", "x"), box=True),
-    "share": Row(line=("share", "x", "--key", "bob.pub"), box=True),
-    "forward": Row(line=("forward", "y", "8888")),  # with a box that is there, it goes on until a signal
-    "sync": Row(line=("sync", "x:.gpucloud", "."), box=True),
-    "logs": Row(line=("logs", "x"), box=True),
+    "hosts": Row(line=("hosts", "x"), box=True, journal="one look"),
+    "share": Row(line=("share", "x", "--key", "bob.pub"), box=True, journal="one look"),
+    # With a box that is there, it goes on until a signal.
+    "forward": Row(line=("forward", "y", "8888"), journal="one look"),
+    "sync": Row(line=("sync", "x:.gpucloud", "."), box=True, journal="one look"),
+    "logs": Row(line=("logs", "x"), box=True, journal="one look"),
     "extend": Row(line=("extend", "x", "--ttl", "2h", "--yes"), limit_s=330, box=True),
     "setup": Row(line=("setup", "x"), limit_s=330, box=True),
     "stop": Row(line=("stop", "x", "--yes"), limit_s=690, box=True),
@@ -73,21 +82,22 @@ ROWS: Mapping[str, Row] = {
     "dashboard": Row(line=("dashboard", "--html", "page.html"), box=True),  # a page that is served goes on
     "budget": Row(line=("budget", "list"), box=True),
     "policy": Row(line=("policy", "show"), box=True),
-    "check": Row(line=("check",), limit_s=180),
+    "check": Row(line=("check",), limit_s=180, journal="nothing"),
     "metrics": Row(line=("metrics", "--once"), box=True),
-    "notify": Row(line=("notify", "test")),
+    "notify": Row(line=("notify", "test"), journal="nothing"),
     "journal": Row(line=("journal", "verify"), box=True),
-    "audit": Row(line=("audit",), box=True),
+    "audit": Row(line=("audit",), box=True, journal="nothing"),
     # What waits for an engine goes on until it is told: what it is set up with asks no cloud.
-    "slurm": Row(line=("slurm", "init")),
-    "ray": Row(line=("ray", "init")),
+    "slurm": Row(line=("slurm", "init"), journal="nothing"),
+    "ray": Row(line=("ray", "init"), journal="nothing"),
     "k8s": Row(
-        line=("k8s", "manifests", "cluster.yaml", "--image", "i:1", "--server", "https://192.0.2.1:6443")
+        line=("k8s", "manifests", "cluster.yaml", "--image", "i:1", "--server", "https://192.0.2.1:6443"),
+        journal="nothing",
     ),
-    "sandbox": Row(line=("sandbox", "status")),
-    "schema": Row(line=("schema",)),
-    "completion": Row(line=("completion", "bash")),
-    "version": Row(line=("version",)),
+    "sandbox": Row(line=("sandbox", "status"), journal="nothing"),
+    "schema": Row(line=("schema",), journal="nothing"),
+    "completion": Row(line=("completion", "bash"), journal="nothing"),
+    "version": Row(line=("version",), journal="nothing"),
 }
 LONGEST_S = max(row.limit_s for row in ROWS.values())
 PLIGHTS: Mapping[str, dict[str, Any]] = {

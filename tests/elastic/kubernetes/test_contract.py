@@ -16,7 +16,7 @@ FOLDER = Path("gpucloud/elastic/kubernetes")
 
 
 def test_the_generated_code_is_that_of_the_proto_files(tmp_path: Path) -> None:
-    """The line of the compiler is the one of CONTRIBUTING.md, into another folder."""
+    """The line of the compiler is the one of docs/dev/checks.md, into another folder."""
     well_known = importlib.resources.files("grpc_tools") / "_proto"
     files = sorted(str(FOLDER / file.name) for file in (ROOT / FOLDER).glob("*.proto"))
     out = (f"--python_out={tmp_path}", f"--pyi_out={tmp_path}")

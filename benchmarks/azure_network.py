@@ -17,7 +17,7 @@ from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_azure import network
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
 
 PHASE = {ResourceKind.NETWORK, ResourceKind.GROUP, ResourceKind.ADDRESS}

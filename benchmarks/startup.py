@@ -23,7 +23,7 @@ from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 BASELINE = (sys.executable, "-c", "import typer, rich.console")
 ONE_RUN = str(Path(__file__).parent / "one_run.py")

@@ -27,6 +27,7 @@ from gpucloud.runtime.tasks import Call, Tasks, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market, parse_wishes
 from gpucloud_pricing.places import admits
+from gpucloud_pricing.purchases import LAUNCHABLE, Purchase
 
 CHECK_TIMEOUT_S = 60.0
 SKEW_WARNS = timedelta(seconds=30)
@@ -219,8 +220,8 @@ def _considered(market: Market, spec: Spec, today: date) -> list[Candidate]:
     demand = replace(spec.demand(), max_price_usd=None)
     if not spec.wants_gpu:
         demand = replace(demand, gpus=parse_wishes(ANY_GPU))
-    if not spec.purchase or list(map(str, spec.purchase)) == ["on_demand"]:
-        demand = replace(demand, purchases=("on_demand", "spot"))
+    if not spec.purchase or spec.purchase == (Purchase.ON_DEMAND,):
+        demand = replace(demand, purchases=LAUNCHABLE)
     check_places(market, demand)
     return candidates_of(market.search(demand, today=today))
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 Request = Mapping[str, Any]
 """What a provider's ``prepare`` returns and its ``create`` sends: plain JSON, so that it can be hashed."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from build_tariffs import build_tariffs
 from gpucloud_pricing.gpu_models import family
+from gpucloud_pricing.purchases import SOLD
 from gpucloud_pricing.shipped_data import AS_OF
 from gpucloud_pricing.shipped_tariffs import TARIFFS
 from gpucloud_pricing.snapshot import SNAPSHOT
@@ -109,6 +110,9 @@ def _by_type(
     for row in tables["instance_notes"]:
         notes[_key(row)].append([row["status"], row["effective"], row["note"], row["source"]])
     for row in _all_prices(tables):
+        if row["purchase"] not in SOLD:
+            where = " ".join((*_key(row), row["region"]))
+            raise ValueError(f"{where}: {row['purchase']!r} is no way of paying; known: {', '.join(SOLD)}")
         prices[_key(row)].append(
             [
                 word(row["purchase"]),

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, Purchase
 
 Row = dict[str, str]
 Key = tuple[str, str, str, str, str]
@@ -94,7 +94,7 @@ def build_tariffs(data: Path) -> bytes:
     currencies = {
         (row["provider"], row["region"]): row["currency"]
         for row in _read(data / "offers.csv")
-        if row["purchase"] == "on_demand"
+        if row["purchase"] == Purchase.ON_DEMAND
     }
     sources = _read(data / "tariff_sources.csv")
     standing = {row["id"]: STANDINGS.index(row["standing"]) for row in sources}

@@ -24,7 +24,7 @@ from gpucloud.resources import (
     token_for,
 )
 from gpucloud_pricing import InstanceType, Offer, Price
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 """When every test's clock starts: a Monday noon."""

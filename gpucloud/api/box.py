@@ -14,7 +14,7 @@ from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.journal.runs import RunState
 from gpucloud.resources import rfc3339
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Money, number
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.client import Target
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 START_TIMEOUT_S = 600.0
 

@@ -10,11 +10,11 @@ from gpucloud.costs.against import Difference
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import Verdict, verdict_of
 from gpucloud.market.search import paid_text
-from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED, TERM_HOURS
 from gpucloud_pricing.estimate import Estimate
 from gpucloud_pricing.figures import band_text, number_text
 from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.payment import cheapest_by_hours
+from gpucloud_pricing.purchases import HOURS_PER_YEAR, Billed
 from gpucloud_pricing.rules import STALE
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import Experience
@@ -63,7 +63,7 @@ def all_notes(comparison: Comparison) -> Iterator[str]:
         parts = [f"{paid_text(each.way.offer)} up to {each.end:.0f} h" for each in cheapest_by_hours(found)]
         yield f"Cheapest per month, {shown.at(found[0].offer)}: {'; '.join(parts)}."
     for estimate in estimates:
-        if estimate.offer.purchase == "spot" and estimate.total is not None:
+        if estimate.offer.paid_as.interruptible and estimate.total is not None:
             spot = estimate.spot if comparison.assumed else None
             text = spot_text(estimate) if spot is None else f"in a month, {_evidence_text(spot)}"
             yield f"Spot, {shown.at(estimate.offer)}: {text}."
@@ -90,12 +90,12 @@ def _purchase_notes(comparison: Comparison) -> Iterator[str]:
     estimates, offers = comparison.estimates, comparison.offers
     if any(offer.to_buy for offer in offers):
         yield "Commitments must be bought first: the whole term is billed, used or not. gpucloud buys none."
-    if any(offer.purchase == CAPACITY_BLOCK for offer in offers):
+    if any(offer.paid_as.billed is Billed.IN_BLOCKS for offer in offers):
         yield (
             "A capacity block has whole days, above 14 days whole weeks, and 1, 2, 4 … 64 machines; "
             "it ends half an hour early."
         )
-    if any(offer.purchase == OWNED for offer in offers):
+    if any(offer.paid_as.paid_already for offer in offers):
         yield "Owned capacity is paid for already; the estimate assumes that nothing else uses it."
     if any(offer.quote and offer.quote.discount for offer in offers):
         yield "Your own discounts are deducted from the list prices."
@@ -262,7 +262,7 @@ def _commitment_part(verdict: Verdict) -> Iterator[str]:
     if verdict.commitment is None or verdict.commitment.break_even_hours is None:
         return
     offer = verdict.commitment.offer
-    years = TERM_HOURS[offer.purchase] / TERM_HOURS["reserved_1y"]
+    years = offer.paid_as.term_hours / HOURS_PER_YEAR
     term = f"{years:.0f}-year" if years >= 1 else "1-month"
     yield f"a {term} commitment pays from {verdict.commitment.break_even_hours:.0f} h a month"
 

@@ -19,9 +19,9 @@ from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import verdict_of, worth_showing
 from gpucloud.market.history import series_of
 from gpucloud.market.search import paid_text
-from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Estimate, hourly, place_of
 from gpucloud_pricing.payment import Way, cheapest_by_hours, month_of
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.source_links import link_to
 
 if TYPE_CHECKING:

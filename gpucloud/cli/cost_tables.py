@@ -22,11 +22,11 @@ from gpucloud.cli.cost_notes import (
 from gpucloud.costs.against import IncomparableError, difference
 from gpucloud.costs.comparison import Comparison
 from gpucloud.market.search import paid_text
-from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.estimate import PERIODS, Estimate, hourly
 from gpucloud_pricing.figures import band_text
 from gpucloud_pricing.interruptions import evidence_of
 from gpucloud_pricing.payment import month_of
+from gpucloud_pricing.purchases import Billed
 from gpucloud_pricing.rules import caution
 from gpucloud_pricing.values import Experience, Offer
 
@@ -221,7 +221,7 @@ def _by_cloud(rows: Sequence[Running]) -> list[Running]:
 
 def _chance_text(estimate: Estimate) -> str | None:
     """The probability of an interruption, low to high; ``?`` for spot where nothing is known of it."""
-    if estimate.offer.purchase != "spot":
+    if not estimate.offer.paid_as.interruptible:
         return None
     if estimate.spot is None:
         return "?"
@@ -233,7 +233,7 @@ def _chance_text(estimate: Estimate) -> str | None:
 
 def _band_text(offer: Offer) -> str | None:
     """What is known of the interruptions of a spot offer, and of when."""
-    if offer.purchase != "spot":
+    if not offer.paid_as.interruptible:
         return None
     evidence = evidence_of(offer)
     if evidence is None:
@@ -284,7 +284,7 @@ def expected_text(estimate: Estimate) -> str:
 
 def _break_even_text(estimate: Estimate) -> str | None:
     """From how many hours per month a commitment is cheaper than on-demand."""
-    if estimate.offer.purchase not in TERM_HOURS:
+    if estimate.offer.paid_as.billed is not Billed.IN_TERMS:
         return None
     if estimate.break_even_hours is not None:
         return f"{estimate.break_even_hours:.0f} h/mo"

@@ -14,6 +14,7 @@ from gpucloud.cli.palette import Cell, Role
 from gpucloud.errors import UsageError
 from gpucloud.market.search import way_text
 from gpucloud_pricing import Offer, Rate, format_count, format_money
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import caution
 
 Columns = Mapping[str, Sequence[object]]
@@ -107,7 +108,7 @@ def flags_cell(offer: Offer) -> Cell | None:
 
 def paid_cell(purchase: str, terms: str = "") -> Cell:
     """A way of paying with its terms."""
-    return Cell(way_text(purchase, terms), Role.SPOT if purchase == "spot" else None)
+    return Cell(way_text(purchase, terms), Role.SPOT if purchase == Purchase.SPOT else None)
 
 
 def price_cells(prices: Sequence[Decimal | None]) -> list[Cell]:

@@ -19,6 +19,7 @@ from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, relaxatio
 from gpucloud.spec.defaults import OF_OFFERS
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Explanation, Offer, Refusal
+from gpucloud_pricing.purchases import Purchase
 
 ROWS = 20
 """How many rows a table has by default."""
@@ -120,7 +121,7 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
     if not rows:
         return
     heads = [group[0] for group in rows]
-    varied = {offer.purchase for offer in heads} != {"on_demand"}
+    varied = {offer.purchase for offer in heads} != {Purchase.ON_DEMAND}
     columns: dict[str, Sequence[object]] = {
         "PER HOUR": shown.price_cells([o.price_usd for o in heads]),
         "BILLED AS": [shown.own_price_text(o) for o in heads],

@@ -15,10 +15,10 @@ from matplotlib import dates
 from matplotlib.figure import Figure
 
 from gpucloud.cli.output import writing
-from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.figures import number_text
 from gpucloud_pricing.history import Span
 from gpucloud_pricing.payment import Way, cheapest_by_hours
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Offer
 
 SUFFIXES = (".svg", ".png")

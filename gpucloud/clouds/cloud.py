@@ -89,7 +89,7 @@ from gpucloud.resources import (
     SnapshotOrder,
     VolumeOrder,
 )
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_pricing import Commitment

@@ -16,7 +16,6 @@ from gpucloud.market.catalog import Catalog
 from gpucloud.market.search import MEASURES, nothing_matches, work_order
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import PURCHASES, Demand, Market, Offer
-from gpucloud_pricing.demand import OWNED
 from gpucloud_pricing.estimate import Estimate, Place, compare, hourly, on_demand_prices, place_of, ways
 from gpucloud_pricing.figures import Figure
 from gpucloud_pricing.parts import known_total
@@ -186,7 +185,8 @@ class Comparison:
         places: dict[Place, list[Way]] = {}
         for offer in self.offers:
             way = way_of(offer)
-            if way is not None and offer.purchase not in {"spot", OWNED} and not offer.flags:
+            lasts = not offer.paid_as.interruptible and not offer.paid_as.paid_already
+            if way is not None and lasts and not offer.flags:
                 places.setdefault(place_of(offer), []).append(way)
         return [found for found in places.values() if len(found) > 1]
 
@@ -284,7 +284,7 @@ def compare_ways(
     chosen = ways(market, found, demand.purchases, usage, places, by_zone=by_zone)
     shown = {offer.gpu_model for offer in chosen}
     chosen += [next(o for o in found if o.gpu_model == model) for model in unmeasured if model not in shown]
-    if any(offer.purchase == "spot" for offer in chosen):
+    if any(offer.paid_as.interruptible for offer in chosen):
         chosen = with_experience(chosen, experience())
     estimates = compare(market, chosen, usage, on_demand_prices(market, chosen))
     if not any(estimate.total is not None for estimate in estimates):

@@ -38,7 +38,7 @@ def experiences(runs: Iterable[SpotRun], now: datetime) -> dict[Place, Experienc
 def with_experience(offers: Iterable[Offer], known: Mapping[Place, Experience]) -> list[Offer]:
     """The offers, those on spot with the owner's own history."""
     return [
-        replace(offer, experience=known.get(place_of(offer))) if offer.purchase == "spot" else offer
+        replace(offer, experience=known.get(place_of(offer))) if offer.paid_as.interruptible else offer
         for offer in offers
     ]
 

@@ -20,7 +20,7 @@ from gpucloud.costs.periods import Granularity, periods
 from gpucloud.costs.spend import BillingOf, Charge, charges, first_of_month, first_of_next_month
 from gpucloud.journal.facts import Usage, hours_of
 from gpucloud.resources import TAG_PREFIX, rfc3339
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase, PurchaseKind
 
 if TYPE_CHECKING:
     from gpucloud.journal.records import Box
@@ -232,8 +232,7 @@ def _description(each: ResourceCharge) -> str:
 
 def _pricing(each: ResourceCharge) -> str:
     """Spot prices change at any time; what is held or bought on demand has the agreed price."""
-    spot = each.charge.part == "compute" and each.charge.box.is_spot
-    return "Dynamic" if spot else "Standard"
+    return "Dynamic" if _paid_as(each).price_moves else "Standard"
 
 
 def _sku(each: ResourceCharge) -> str:
@@ -243,11 +242,16 @@ def _sku(each: ResourceCharge) -> str:
 
 def _sku_price(each: ResourceCharge) -> str:
     """The price's place in gpucloud's market: cloud, region, zone for spot, SKU, way of paying."""
-    box, place = each.charge.box, each.charge.box.place
-    spot = each.charge.part == "compute" and box.is_spot
-    where = (place.cloud, place.region, place.zone if spot else None) if place else ()
-    way = Purchase.SPOT if spot else Purchase.ON_DEMAND
-    return "/".join(word for word in (*where, _sku(each), str(way)) if word)
+    place, kind = each.charge.box.place, _paid_as(each)
+    where = (place.cloud, place.region, place.zone if kind.price_moves else None) if place else ()
+    return "/".join(word for word in (*where, _sku(each), kind.listed_as) if word)
+
+
+def _paid_as(each: ResourceCharge) -> PurchaseKind:
+    """How a part is paid for: only machines are bought otherwise than on demand."""
+    offer = each.charge.box.offer
+    purchase = offer.purchase if offer and each.charge.part == "compute" else Purchase.ON_DEMAND
+    return purchase.kind
 
 
 def _sku_details(each: ResourceCharge) -> str | None:

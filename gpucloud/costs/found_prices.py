@@ -10,7 +10,7 @@ from gpucloud.journal.facts import Price, Usage
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, Purchase
 from gpucloud_pricing.values import Money
 
 

@@ -12,11 +12,11 @@ from gpucloud.costs.assignment import Place, Rank
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.project import Part, Project, Transfer
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.estimate import Estimate
 from gpucloud_pricing.figures import Figure, transfer_figure
 from gpucloud_pricing.parts import sum_known
 from gpucloud_pricing.payment import way_of
+from gpucloud_pricing.purchases import Billed
 from gpucloud_pricing.rules import STALE, caution
 from gpucloud_pricing.tariffs import TariffCost
 from gpucloud_pricing.values import number, usd_document
@@ -56,7 +56,8 @@ class Candidate:
         """The expected cost without unknown parts; of a commitment for a profile, its share of a month."""
         estimate = self.estimate
         way = way_of(estimate.offer)
-        if self.part.monthly and estimate.offer.purchase in TERM_HOURS and way is not None:
+        in_terms = estimate.offer.paid_as.billed is Billed.IN_TERMS
+        if self.part.monthly and in_terms and way is not None:
             beside = sum_known(amount for name, amount in estimate.parts.items() if name != "compute")
             return way.per_month * self.comparison.usage.nodes + beside
         return estimate.cost or Decimal(0)

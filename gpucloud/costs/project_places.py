@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import assert_never
 
 from gpucloud.costs.assignment import (
     NOTHING,
@@ -24,8 +25,8 @@ from gpucloud.costs.project_cost import Candidate, PlacedTransfer, Placement, Pr
 from gpucloud.errors import GpucloudError, NoOfferError, UsageError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import CAPACITY_BLOCK, OWNED, TERM_HOURS
 from gpucloud_pricing.estimate import Estimate
+from gpucloud_pricing.purchases import LAUNCHABLE, Billed, Purchase
 from gpucloud_pricing.rules import STALE
 from gpucloud_pricing.tariffs import TariffCost, egress_cost, transfer_cost
 
@@ -76,7 +77,7 @@ def _compared(part: Part, estimate: Callable[[Spec, Part], Comparison], *, all_t
     spec = part.spec
     if "purchase" not in spec.given:
         committed = all_terms or part.lasts is not None
-        spec = spec.replaced(purchase=["on-demand", "spot", *(["reserved"] if committed else [])])
+        spec = spec.replaced(purchase=[*LAUNCHABLE, *([Purchase.RESERVED] if committed else [])])
     try:
         return estimate(spec, part)
     except GpucloudError as error:
@@ -111,16 +112,20 @@ def _may_be_chosen(part: Part, estimate: Estimate, all_terms: bool) -> bool:
     Capacity that is paid for already is none: it could serve one part only.
     """
     offer = estimate.offer
-    if estimate.total is None or {*offer.flags} - {STALE} or offer.purchase == OWNED:
+    if estimate.total is None or {*offer.flags} - {STALE}:
         return False
-    if not offer.to_buy:
-        return True
-    if offer.purchase == CAPACITY_BLOCK:
-        return all_terms and not part.monthly
-    if all_terms:
-        return True
-    hours = Decimal(0) if part.lasts is None else Decimal(part.lasts.total_seconds()) / 3600
-    return TERM_HOURS[offer.purchase] <= hours
+    match offer.paid_as.billed:
+        case Billed.HOURLY:
+            return True
+        case Billed.ALREADY:
+            return False
+        case Billed.IN_BLOCKS:
+            return all_terms and not part.monthly
+        case Billed.IN_TERMS:
+            hours = Decimal(0) if part.lasts is None else Decimal(part.lasts.total_seconds()) / 3600
+            return all_terms or offer.paid_as.term_hours <= hours
+        case billed:
+            assert_never(billed)
 
 
 def _problem(project: Project, choices: Sequence[Choice], market: Market) -> Problem:

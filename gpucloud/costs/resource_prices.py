@@ -9,7 +9,7 @@ from gpucloud.journal.facts import Ceiling
 from gpucloud.journal.facts import Price as PaidPrice
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market, Price
-from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.tariffs import (
     TariffCost,
     address_price,
@@ -143,9 +143,8 @@ def _listed(
 
 def compute_price(market: Market, machine: Machine) -> Price | None:
     """The newest price of a machine's place and way of paying; its zone's takes precedence."""
-    way = "spot" if machine.purchase is Purchase.SPOT else "on_demand"
     place = (machine.ref.cloud, machine.ref.region, machine.zone)
-    return price_at(market, place, machine.instance_type, way)
+    return price_at(market, place, machine.instance_type, machine.purchase.kind.listed_as)
 
 
 def price_at(market: Market, place: tuple[str, str, str], instance_type: str, way: str) -> Price | None:

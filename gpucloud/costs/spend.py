@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpucloud.journal.facts import Price, Usage, hours_of
 from gpucloud.resources import rfc3339
 from gpucloud_pricing.billing import Billing
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:

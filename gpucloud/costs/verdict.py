@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.estimate import Estimate, hourly, place_of
+from gpucloud_pricing.purchases import Billed, Purchase
 from gpucloud_pricing.rules import caution
 from gpucloud_pricing.values import usd_document
 
@@ -50,8 +50,8 @@ class Verdict:
 
 def verdict_of(comparison: Comparison) -> Verdict | None:
     """The answer of a comparison; ``None`` if nothing that can be launched has a known cost."""
-    steady = _cheapest(each for each in comparison.launchable if each.offer.purchase != "spot")
-    spot = _cheapest(each for each in comparison.launchable if each.offer.purchase == "spot")
+    steady = _cheapest(each for each in comparison.launchable if not each.offer.paid_as.interruptible)
+    spot = _cheapest(each for each in comparison.launchable if each.offer.paid_as.interruptible)
     now = steady or spot
     cost = None if now is None else _cost(comparison, now)
     if now is None or cost is None:
@@ -92,7 +92,7 @@ def pays(comparison: Comparison, commitment: Estimate) -> bool:
     by_the_hour = _cheapest(
         each
         for each in comparison.estimates
-        if each.offer.purchase == "on_demand" and place_of(each.offer) == place_of(commitment.offer)
+        if each.offer.purchase == Purchase.ON_DEMAND and place_of(each.offer) == place_of(commitment.offer)
     )
     cost = commitment.expected_total
     steady = None if by_the_hour is None else by_the_hour.expected_total
@@ -126,9 +126,9 @@ def _saving(comparison: Comparison, now: Estimate, spot: Estimate) -> Decimal | 
 def _commitment(comparison: Comparison, now: Estimate) -> Estimate | None:
     """The shortest commitment that pays in the place of an estimate."""
     paying = [
-        (TERM_HOURS[each.offer.purchase], each.break_even_hours, each)
+        (each.offer.paid_as.term_hours, each.break_even_hours, each)
         for each in comparison.estimates
-        if each.offer.purchase in TERM_HOURS
+        if each.offer.paid_as.billed is Billed.IN_TERMS
         and each.break_even_hours is not None
         and place_of(each.offer) == place_of(now.offer)
     ]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 from gpucloud.journal.timeouts import STEP_TIMEOUT_S
 from gpucloud.spec.model import Spec
-from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import number
 

@@ -13,7 +13,7 @@ from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_pricing.billing import billing_of
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 

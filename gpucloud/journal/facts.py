@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from gpucloud.journal.lifecycle import EndedBy
 from gpucloud.resources import Machine, Ref, ResourceKind, State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 Data = Mapping[str, Any]
 """Plain JSON."""

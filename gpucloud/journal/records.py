@@ -31,7 +31,7 @@ from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Le
 from gpucloud.journal.policy import Policy
 from gpucloud.journal.runs import Attempt, Exited, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

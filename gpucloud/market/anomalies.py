@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from gpucloud.market.history import Series
 from gpucloud.market.search import way_text
 from gpucloud_pricing import Market, Price, format_money
-from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.history import Span
 from gpucloud_pricing.outliers import usual
 from gpucloud_pricing.price_trend import trend
+from gpucloud_pricing.purchases import KINDS, Purchase
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def price_anomalies(
         usd = market.usd(last.price.amount, last.price.currency)
         if kind and usd is not None and not market.is_plausible(kind.gpu_model, usd / kind.gpu_count):
             found.append(PriceAnomaly(what=Oddity.IMPLAUSIBLE, price=last.price, since=last.since))
-        elif last.price.purchase == Purchase.SPOT:
+        elif KINDS[last.price.purchase].price_moves:
             found += _of_spot(spans, on_demand.get(_machine(last.price)), now)
         elif last.price.purchase == Purchase.ON_DEMAND and now - last.since <= DAY:
             earlier = next((span.price for span in reversed(spans[:-1])), None)

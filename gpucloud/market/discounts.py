@@ -20,7 +20,7 @@ from gpucloud.errors import UsageError
 from gpucloud.market.yaml_lines import YamlDocument
 from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
-from gpucloud_pricing.demand import OWNED, PURCHASES
+from gpucloud_pricing.purchases import SOLD
 from gpucloud_pricing.terms import UnsuitableError
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import SavingsPlan, Source
@@ -260,7 +260,7 @@ class OwnConditions:
                 raise self._wrong(("credits", at, "currency"), why)
 
     def _check_discount(self, at: int, discount: Discount, market: Market) -> None:
-        ways = [way.replace("_", "-") for way in PURCHASES if way != OWNED]
+        ways = [way.replace("_", "-") for way in SOLD]
         if discount.purchase not in {None, *ways}:
             why = f"{discount.purchase!r} is not a way of paying; allowed: {', '.join(ways)}"
             raise self._wrong(("discounts", at, "purchase"), why)

@@ -13,9 +13,9 @@ from gpucloud.market.catalog import check_places
 from gpucloud.resources import rfc3339
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, InstanceType, Market, Price
-from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.history import Change, PriceHistory, Span
 from gpucloud_pricing.places import admits, region_names
+from gpucloud_pricing.purchases import LAUNCHABLE
 
 if TYPE_CHECKING:
     from gpucloud.market.documents import PriceDiffDocument, PriceHistoryDocument, SpanDocument
@@ -120,8 +120,7 @@ def spans_in_force(market: Market, history: PriceHistory, demand: Demand) -> dic
         demand: the offers.
     """
     found: dict[Series, list[Span]] = {}
-    ways = (Purchase.SPOT, Purchase.ON_DEMAND)
-    for span in history.spans(_kinds(market, demand), purchases=ways, regions=_regions(market, demand)):
+    for span in history.spans(_kinds(market, demand), purchases=LAUNCHABLE, regions=_regions(market, demand)):
         found.setdefault(series_of(span.price), []).append(span)
     return found
 

@@ -16,7 +16,7 @@ from gpucloud.resources import rfc3339
 from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, Purchase
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:

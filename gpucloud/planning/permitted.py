@@ -9,7 +9,7 @@ from gpucloud.journal.policy import Rules
 from gpucloud.planning.plan import Candidate
 from gpucloud.policy.rules import against_machine, against_payment, nothing_left
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 
 def permitted(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.errors import UsageError
 from gpucloud.planning.data_source import DataSource
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
 from gpucloud_pricing.values import Money, number
 

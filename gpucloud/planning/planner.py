@@ -52,7 +52,8 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import BucketPlace, Demand, Purchase, VolumePlace
+from gpucloud_pricing.demand import BucketPlace, Demand, VolumePlace
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Offer
 
 QUOTE_TIMEOUT_S = 30.0

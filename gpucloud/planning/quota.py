@@ -19,7 +19,7 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.resources import Quota
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 QUOTA_TIMEOUT_S = 20.0
 FRESH_FOR = timedelta(minutes=15)

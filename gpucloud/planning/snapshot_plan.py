@@ -17,8 +17,8 @@ from gpucloud.resources import ResourceKind
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.places import opt_in_head
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 from gpucloud_templates.software import is_own
 

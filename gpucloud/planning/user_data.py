@@ -16,7 +16,7 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.checkpoints import hook
 from gpucloud.ssh.keys import BoxKeys, read_public_key
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_templates import BootPlan, TooLargeError, packed, render
 from gpucloud_templates.software import Software
 

@@ -18,7 +18,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
 from gpucloud_pricing.billing import Billing
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 KEEP = timedelta(days=30)

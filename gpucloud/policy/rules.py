@@ -20,8 +20,8 @@ from gpucloud.journal.policy import EVERYBODY, Rules
 from gpucloud.journal.records import Box
 from gpucloud.spec.fields import format_end
 from gpucloud_pricing import Market, format_money
-from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.places import admits, admits_type, region_names
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Offer
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate, repriced
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 QUOTE_AGE = timedelta(seconds=60)
 """How old a price may be to buy at it without asking the cloud again."""

@@ -15,10 +15,11 @@ from decimal import ROUND_DOWN, Decimal
 from typing import Literal, cast
 
 from gpucloud.spec.presets import NAMES as PRESETS
-from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA, Purchase
+from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import BadWishError, parse_wishes
 from gpucloud_pricing.likeness import most_like
+from gpucloud_pricing.purchases import Purchase
 
 
 class UnknownNameError(ValueError):

@@ -16,17 +16,9 @@ from gpucloud.errors import UsageError
 from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
 from gpucloud.spec.presets import NAMES, presets
-from gpucloud_pricing.demand import (
-    ANY_RDMA,
-    COMMITMENTS,
-    INTERCONNECTS,
-    OWNED,
-    PURCHASES,
-    RDMA,
-    Demand,
-    Purchase,
-)
+from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA, Demand
 from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.purchases import LAUNCHABLE, PURCHASES, Purchase
 
 DEFAULT_DISK_GIB = 100
 _WHICH_GPU = frozenset({"gpu", "instance_types", "gpu_memory", "total_gpu_memory"})
@@ -737,7 +729,7 @@ class Spec:
         """
         wanted = {str(purchase) for purchase in self.purchase}
         if Purchase.RESERVED in self.purchase:
-            wanted |= {*COMMITMENTS, OWNED}
+            wanted |= {*PURCHASES} - {*LAUNCHABLE}
         return Demand(
             gpus=parse_wishes(self.gpu) if self.gpu else (),
             instance_types=self.instance_types,

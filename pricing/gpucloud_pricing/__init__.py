@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpucloud_pricing.billing import Billing
-    from gpucloud_pricing.demand import COMMITMENTS, PURCHASES, Demand
+    from gpucloud_pricing.demand import Demand
     from gpucloud_pricing.explanation import Explanation, Reason, Refusal, Relaxation
     from gpucloud_pricing.gpu_models import MODELS, GpuModel
     from gpucloud_pricing.gpus import BadWishError, GpuWish, format_count, format_wish, parse_wishes
     from gpucloud_pricing.market import Market
     from gpucloud_pricing.places import BadPlaceError
+    from gpucloud_pricing.purchases import COMMITMENTS, PURCHASES
     from gpucloud_pricing.tariff_table import Tariff, TariffTable
     from gpucloud_pricing.values import (
         Commitment,
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "gpucloud_pricing.billing": "Billing",
-    "gpucloud_pricing.demand": "COMMITMENTS PURCHASES Demand",
+    "gpucloud_pricing.demand": "Demand",
     "gpucloud_pricing.explanation": "Explanation Reason Refusal Relaxation",
     "gpucloud_pricing.gpu_models": "MODELS GpuModel",
     "gpucloud_pricing.gpus": "BadWishError GpuWish format_count format_wish parse_wishes",
     "gpucloud_pricing.market": "Market",
     "gpucloud_pricing.places": "BadPlaceError",
+    "gpucloud_pricing.purchases": "COMMITMENTS PURCHASES",
     "gpucloud_pricing.tariff_table": "Tariff TariffTable",
     "gpucloud_pricing.values": "Commitment InstanceType Interruption Money Note Offer Price Rate Region"
     " Source format_money",

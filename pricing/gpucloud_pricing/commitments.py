@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from gpucloud_pricing.demand import OWNED
+from gpucloud_pricing.purchases import OWNED, Purchase
 from gpucloud_pricing.values import Commitment, Derivation, InstanceType, Money, Price, SavingsPlan
 
 SAVINGS_PLAN = "savings_plan"
@@ -104,7 +104,8 @@ def _with_plan(
     if not reaches(commitment, kind):
         return
     for price in listed:
-        if price.purchase != "on_demand" or price.zone or commitment.region not in {None, price.region}:
+        elsewhere = price.zone or commitment.region not in {None, price.region}
+        if price.purchase != Purchase.ON_DEMAND or elsewhere:
             continue
         rate = rate_of(plan, listed, price.region)
         if rate is None:

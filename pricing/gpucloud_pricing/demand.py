@@ -5,26 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from enum import StrEnum
 
 from gpucloud_pricing.gpus import GpuWish
-
-HOURS_PER_MONTH = Decimal(730)
-TERM_HOURS = {
-    "reserved_1y": Decimal(8760),
-    "reserved_3y": Decimal(26280),
-    "savings_1y": Decimal(8760),
-    "savings_3y": Decimal(26280),
-    "subscription_1m": HOURS_PER_MONTH,
-    "subscription_1y": Decimal(8760),
-}
-"""The term of a commitment, which is billed whether used or not."""
-
-OWNED = "owned"
-"""A commitment that is paid for already; known only from the user's own conditions."""
-
-CAPACITY_BLOCK = "capacity_block"
-"""Machines for some days, paid in advance; the price per hour is that of a block of one day."""
+from gpucloud_pricing.purchases import Purchase
 
 INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 """The links between the GPUs of one machine, the slowest first."""
@@ -32,21 +15,6 @@ INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
 NO_RDMA, ANY_RDMA = "none", "any"
 RDMA = (NO_RDMA, "efa", "infiniband", "erdma")
 """The networks between machines with access to the memory of remote GPUs; :data:`ANY_RDMA` asks for any."""
-
-
-class Purchase(StrEnum):
-    """The ways of paying that a box can be launched with."""
-
-    ON_DEMAND = "on_demand"
-    SPOT = "spot"
-    RESERVED = "reserved"  # into capacity that is already held
-
-
-PURCHASES = ("on_demand", "spot", *TERM_HOURS, CAPACITY_BLOCK, OWNED)
-"""The ways of paying that the market knows."""
-
-COMMITMENTS = frozenset({*TERM_HOURS, CAPACITY_BLOCK})
-"""The ways of paying that must be bought first: never launchable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +63,7 @@ class Demand:
         arch: ``x86_64`` or ``arm64``.
         interconnect: at least this between GPUs, of :data:`INTERCONNECTS`.
         rdma: this network, of :data:`RDMA`, or :data:`ANY_RDMA`; ``none`` is no requirement.
-        purchases: ways of paying that may be used, of :data:`PURCHASES`.
+        purchases: ways of paying that may be used, of :data:`gpucloud_pricing.purchases.PURCHASES`.
         clouds: names, globs, ``!x`` to leave out.
         regions: names, globs (``us-*``), geo groups (eu us na cn ap sa me af), ``!x`` to leave out.
         residency: where anything may be at all, as ``regions``, which choose among these.
@@ -117,7 +85,7 @@ class Demand:
     arch: str = "x86_64"
     interconnect: str | None = None
     rdma: str | None = None
-    purchases: tuple[str, ...] = ("on_demand",)
+    purchases: tuple[str, ...] = (Purchase.ON_DEMAND.value,)
     clouds: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     residency: tuple[str, ...] = ()

@@ -11,12 +11,12 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
 from gpucloud_pricing.interruptions import SpotEstimate, spot_estimate
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.parts import beside_compute, sum_known
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, Billed, Purchase
 from gpucloud_pricing.rules import caution
-from gpucloud_pricing.terms import DAY, Bill, UnsuitableError, compute_bill, unit_price
+from gpucloud_pricing.terms import DAY, Bill, UnsuitableError, compute_bill, term_per_month
 from gpucloud_pricing.usage import Usage, run_hours
 from gpucloud_pricing.values import Offer, Price, number, usd_document
 
@@ -147,15 +147,16 @@ def estimate(market: Market, offer: Offer, usage: Usage, *, on_demand_usd: Decim
         unknown["total"] = unknown["expected_total"] = unknown["compute"]
     elif missing := [name for name in PARTS if name in unknown]:
         unknown["total"] = f"a lower bound: without {' and '.join(missing)}"
-    committed = offer.to_buy and offer.purchase != CAPACITY_BLOCK
-    spot = spot_estimate(market, offer, usage, on_demand_usd, unknown) if offer.purchase == "spot" else None
+    committed = offer.paid_as.billed is Billed.IN_TERMS
+    interruptible = offer.paid_as.interruptible
+    spot = spot_estimate(market, offer, usage, on_demand_usd, unknown) if interruptible else None
     low: Decimal | None = None
     expected: Decimal | None = None
     high: Decimal | None = None
     total = None if compute is None else sum_known((compute, *beside.values()))
     if spot is not None:
         low, expected, high = spot.low_total, spot.expected_total, spot.high_total
-    elif offer.purchase != "spot" and total is not None:
+    elif not interruptible and total is not None:
         smooth = replace(usage, idle_s=0, failed_attempts=0)
         slow = replace(usage, boot_s=max(usage.boot_s, usage.boot_limit_s))
         low, high = (_known_total(market, offer, each, on_demand_usd) for each in (smooth, slow))
@@ -275,7 +276,7 @@ def on_demand_prices(market: Market, offers: Iterable[Offer]) -> dict[Place, Dec
 def on_demand_price(market: Market, place: Place) -> Price | None:
     """The regional on-demand price of a type in a region; ``None`` if unknown."""
     cloud, region, name = place
-    regional = ("on_demand", region, None)
+    regional = (Purchase.ON_DEMAND, region, None)
     fitting = (p for p in market.prices_of(cloud, name) if (p.purchase, p.region, p.zone) == regional)
     return next(fitting, None)
 
@@ -315,7 +316,7 @@ def _upfront(market: Market, offer: Offer, bill: Bill) -> Decimal | None:
     if offer.quote is None:
         return None
     upfront = market.usd(offer.quote.upfront * (1 - offer.quote.discount), offer.quote.currency)
-    times = bill.term_hours / DAY if offer.purchase == CAPACITY_BLOCK else 1
+    times = bill.term_hours / DAY if offer.paid_as.billed is Billed.IN_BLOCKS else 1
     return None if upfront is None else upfront * times * bill.machines
 
 
@@ -325,9 +326,7 @@ def _break_even(offer: Offer, on_demand_usd: Decimal | None, unknown: dict[str, 
         return None
     if not on_demand_usd:
         return None  # on demand costs nothing, under conditions of the user's own
-    length = TERM_HOURS[offer.purchase]
-    per_month = unit_price(offer, offer.price_usd, length) * HOURS_PER_MONTH / length
-    hours = per_month / on_demand_usd
+    hours = term_per_month(offer, offer.price_usd) / on_demand_usd
     return hours if hours < HOURS_PER_MONTH else None
 
 

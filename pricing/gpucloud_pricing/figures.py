@@ -8,16 +8,16 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH
 from gpucloud_pricing.estimate import Estimate, on_demand_price, place_of
 from gpucloud_pricing.gpus import format_count
 from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.parts import parts_of
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, KINDS, Billed
 from gpucloud_pricing.spot_traces import JOINT_LOSSES, JOINT_PERCENT, OWN_JOURNAL, TRACES, V100_HOURS
 from gpucloud_pricing.tariff_table import EVERYWHERE, Tariff
 from gpucloud_pricing.tariffs import TariffCost, caveats
-from gpucloud_pricing.terms import DAY, PREPAID, Bill
+from gpucloud_pricing.terms import DAY, Bill
 from gpucloud_pricing.usage import Usage, run_hours
 from gpucloud_pricing.values import Experience, Interruption, Offer, Price, usd_document
 
@@ -206,11 +206,12 @@ def _total(estimate: Estimate) -> Iterator[Figure]:
 def _terms(market: Market, quote: Price, bill: Bill) -> str:
     """The terms of a bill: as the cloud prices them, or their hours."""
     times = "" if bill.terms == 1 else f"{bill.terms} x "
-    if quote.purchase not in PREPAID or not quote.upfront:
+    kind = KINDS[quote.purchase]
+    if not kind.prepaid or not quote.upfront:
         _, price = _in_usd(market, quote.amount, quote.currency)
         return f"{_discounted(price, quote)} x {times}{number_text(bill.term_hours)} h"
     _, price = _in_usd(market, quote.upfront, quote.currency)
-    if quote.purchase == CAPACITY_BLOCK:
+    if kind.billed is Billed.IN_BLOCKS:
         return f"{_discounted(price, quote)} x {number_text(bill.term_hours / DAY)} days"
     unit = "month" if bill.term_hours == HOURS_PER_MONTH else "year"
     return f"{_discounted(price, quote)} x {bill.terms} {unit}{'' if bill.terms == 1 else 's'}"
@@ -236,7 +237,7 @@ def _upfront(market: Market, estimate: Estimate) -> Iterator[Figure]:
     quote, bill = estimate.offer.quote, estimate.bill
     if quote is None or bill is None or not estimate.upfront:
         return
-    by_the_day = quote.purchase == CAPACITY_BLOCK
+    by_the_day = KINDS[quote.purchase].billed is Billed.IN_BLOCKS
     sold = "a block of a day" if by_the_day else quote.terms or quote.purchase.replace("_", "-")
     row = replace(_price_row(quote), what=f"{sold}: at once", amount=quote.upfront)
     rates, price = _in_usd(market, quote.upfront, quote.currency)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.gamma import gamma_percentile
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Experience, Interruption
 
 MONTH = float(HOURS_PER_MONTH)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud_pricing.market import Market
 from gpucloud_pricing.parts import cost_of_hours, known_total
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import Experience, Interruption, Offer
 
@@ -102,7 +103,7 @@ def spot_estimate(
         unknown["high_total"] = "at the high rate of interruptions the work practically never ends"
     sure = None
     if on_demand_usd is not None:
-        steady = replace(offer, purchase="on_demand", price_usd=on_demand_usd)
+        steady = replace(offer, purchase=Purchase.ON_DEMAND.value, price_usd=on_demand_usd)
         sure = _cost(market, steady, usage, calm.hours + calm.boot)
     return SpotEstimate(
         evidence=evidence,

@@ -18,11 +18,12 @@ from typing import NamedTuple, TypeVar
 
 from gpucloud_pricing import rules
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
-from gpucloud_pricing.demand import OWNED, PURCHASES, Demand
+from gpucloud_pricing.demand import Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
 from gpucloud_pricing.gpus import MAX_COUNT, format_wish
 from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
 from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, opt_in_head, region_names
+from gpucloud_pricing.purchases import KINDS, PURCHASES, Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, Place
 from gpucloud_pricing.shipped_tariffs import shipped_tariffs
 from gpucloud_pricing.snapshot import Snapshot
@@ -535,18 +536,18 @@ class Market:
             for zone in spread or [None]:
                 yield price.purchase, price.region, zone, price
         for region, names in zones.items():
-            if ("on_demand", region, None) not in own:
+            if (Purchase.ON_DEMAND, region, None) not in own:
                 for zone in names:
-                    if ("on_demand", region, zone) not in own:
-                        yield "on_demand", region, zone, None
+                    if (Purchase.ON_DEMAND, region, zone) not in own:
+                        yield Purchase.ON_DEMAND.value, region, zone, None
 
     def _odd_zones(self, kind: InstanceType) -> Mapping[Zone, str]:
         """The zones in which a type's spot price is out of line, with the flags."""
         key = (kind.cloud, kind.name)
         if key not in self._out_of_line:
             ranked = self._rank(kind)
-            spot = {(entry[5], entry[6]): entry[1] for entry in ranked.get("spot", ()) if not entry[0]}
-            listed = ((entry[5], entry[1]) for entry in ranked.get("on_demand", ()) if not entry[0])
+            spot = {(entry[5], entry[6]): entry[1] for entry in ranked.get(Purchase.SPOT, ()) if not entry[0]}
+            listed = ((entry[5], entry[1]) for entry in ranked.get(Purchase.ON_DEMAND, ()) if not entry[0])
             self._out_of_line[key] = out_of_line(spot, lowest_by_region(listed))
         return self._out_of_line[key]
 
@@ -559,7 +560,7 @@ class Market:
     def _offer(self, ranked: Ranked, today: date) -> Offer:
         no_usd, usd, _, _, cloud, region, zone, name, _, kind, purchase, price = ranked
         band = None
-        if purchase == "spot":
+        if KINDS[purchase].interruptible:
             key = (cloud, name)
             if key not in self._bands:
                 self._bands[key] = self._interruptions(kind)
@@ -583,11 +584,11 @@ class Market:
             listed = self.usd(price.amount, price.currency) or usd
         if (
             not no_usd
-            and purchase != OWNED
+            and not KINDS[purchase].paid_already
             and not self.is_plausible(kind.gpu_model, listed / kind.gpu_count)
         ):
             flags += (IMPLAUSIBLE,)
-        if purchase == "spot" and price is not None and price.as_of < today:  # not asked for today
+        if KINDS[purchase].price_moves and price is not None and price.as_of < today:  # not asked for today
             odd = self._odd_zones(kind).get((region, zone))
             flags += () if odd is None else (odd,) if IMPLAUSIBLE in flags else (IMPLAUSIBLE, odd)
         return flags

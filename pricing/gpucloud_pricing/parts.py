@@ -55,8 +55,7 @@ def parts_of(market: Market, offer: Offer, usage: Usage, hours: Decimal) -> dict
     table, place = market.tariffs, (offer.cloud, offer.region)
     node_hours = hours * usage.nodes
     node_months = months_of(node_hours)
-    subscribed = offer.purchase.startswith("subscription")
-    disk = disk_price(table, place, usage.disk_gib, subscribed=subscribed)
+    disk = disk_price(table, place, usage.disk_gib, subscribed=offer.paid_as.disk_included)
     sent = Decimal(1 if usage.egress_gib else 0)
     egress = egress_cost(table, place, usage.egress_gib, months_of(usage.hours)) if sent else None
     return {

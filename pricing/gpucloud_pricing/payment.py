@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import assert_never
 
-from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
-from gpucloud_pricing.terms import term_bills, unit_price
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, Billed
+from gpucloud_pricing.terms import term_bills, term_per_month
 from gpucloud_pricing.values import Offer
 
 HOURS_PER_WEEK = Decimal(168)
@@ -74,13 +75,18 @@ def way_of(offer: Offer) -> Way | None:
 
     A capacity block is none: it ends after half a year at the latest, and may not be available again.
     """
-    if offer.price_usd is None or offer.purchase == CAPACITY_BLOCK:
+    if offer.price_usd is None:
         return None
-    if offer.purchase in TERM_HOURS:
-        length = TERM_HOURS[offer.purchase]
-        per_month = unit_price(offer, offer.price_usd, length) * HOURS_PER_MONTH / length
-        return Way(offer=offer, per_hour=Decimal(0), per_month=per_month)
-    return Way(offer=offer, per_hour=offer.price_usd, per_month=Decimal(0))
+    match offer.paid_as.billed:
+        case Billed.HOURLY | Billed.ALREADY:
+            return Way(offer=offer, per_hour=offer.price_usd, per_month=Decimal(0))
+        case Billed.IN_TERMS:
+            per_month = term_per_month(offer, offer.price_usd)
+            return Way(offer=offer, per_hour=Decimal(0), per_month=per_month)
+        case Billed.IN_BLOCKS:
+            return None
+        case billed:
+            assert_never(billed)
 
 
 def ways_for(offer: Offer, hours: Decimal, on_demand_usd: Decimal | None) -> list[Way]:
@@ -97,7 +103,7 @@ def ways_for(offer: Offer, hours: Decimal, on_demand_usd: Decimal | None) -> lis
     lasting = way_of(offer)
     if lasting is None or offer.price_usd is None:
         return []
-    if offer.purchase not in TERM_HOURS:
+    if offer.paid_as.billed is not Billed.IN_TERMS:
         return [lasting]
     months = hours / HOURS_PER_MONTH
     return [

@@ -16,10 +16,11 @@ from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, NO_RDMA, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
 from gpucloud_pricing.places import admits, admits_type, names_specially, opt_in_head, region_names
+from gpucloud_pricing.purchases import KINDS, Purchase
 from gpucloud_pricing.spot_prices import ABOVE_ON_DEMAND, BELOW_REGION
 from gpucloud_pricing.values import InstanceType, Note, Offer, Region
 
-STALE_DAYS = {"spot": 30}
+MOVING_STALE_DAYS = 30
 LIST_STALE_DAYS = 3 * 365
 STALE = "stale"
 """The flag of a price that is too old to rely on: of spot after 30 days, of lists after three years."""
@@ -300,7 +301,7 @@ def hiding(kind: InstanceType, purchase: str, today: date) -> list[Note]:
         note
         for note in kind.notes
         if note.status in HIDDEN
-        and (note.status != "no_public_on_demand" or purchase == "on_demand")
+        and (note.status != "no_public_on_demand" or purchase == Purchase.ON_DEMAND)
         and (note.effective is None or note.effective <= today)
     ]
 
@@ -311,7 +312,8 @@ def flags(kind: InstanceType, purchase: str, as_of: date | None, today: date) ->
     if kind.notes:
         found += [note.status for note in kind.notes if note.status in FLAGGED]
         found += [note.status for note in hiding(kind, purchase, today)]
-    if as_of is not None and (today - as_of).days > STALE_DAYS.get(purchase, LIST_STALE_DAYS):
+    most_days = MOVING_STALE_DAYS if KINDS[purchase].price_moves else LIST_STALE_DAYS
+    if as_of is not None and (today - as_of).days > most_days:
         found.append(STALE)
     return tuple(found)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpucloud_pricing.demand import HOURS_PER_MONTH
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.tariff_table import SUBSCRIPTION, Tariff, TariffTable
 from gpucloud_pricing.values import Region
 

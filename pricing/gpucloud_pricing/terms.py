@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import assert_never
 
-from gpucloud_pricing.demand import CAPACITY_BLOCK, HOURS_PER_MONTH, TERM_HOURS
+from gpucloud_pricing.purchases import HOURS_PER_MONTH, HOURS_PER_YEAR, Billed
 from gpucloud_pricing.usage import Usage, run_hours
 from gpucloud_pricing.values import Offer
 
@@ -22,14 +23,7 @@ Source: EC2 User Guide, "Find and purchase Capacity Blocks".
 BLOCK_ENDS_EARLY = Decimal("0.5")
 """The hours before a block's end when its machines are terminated. Source: EC2 User Guide, "Work with
 Capacity Blocks"."""
-PREPAID = frozenset({"subscription_1m", "subscription_1y", CAPACITY_BLOCK})
-"""What is paid at once and whole: a quote's ``upfront`` is the price of the month, the year or the day of a
-block, and its price per hour is derived from that and rounded.
-
-Sources: ECS API Reference, DescribePrice, "PriceUnit"; EC2 API Reference, CapacityBlockOffering,
-"upfrontFee".
-"""
-TERM_UNITS = {"d": DAY, "w": 7 * DAY, "m": HOURS_PER_MONTH, "y": TERM_HOURS["reserved_1y"]}
+TERM_UNITS = {"d": DAY, "w": 7 * DAY, "m": HOURS_PER_MONTH, "y": HOURS_PER_YEAR}
 """The hours of the units in which terms are named: ``14d``, ``26w``, ``1m``, ``3y``."""
 
 
@@ -77,13 +71,18 @@ def compute_bill(offer: Offer, price_usd: Decimal, usage: Usage, on_demand_usd: 
         UnsuitableError: no capacity block has so many machines, or lasts as long.
     """
     hours = run_hours(offer, usage)
-    if offer.purchase == CAPACITY_BLOCK:
-        days = block_days(hours)
-        day = unit_price(offer, price_usd, DAY)
-        return Bill(machines=block_size(usage.nodes), terms=1, term_hours=DAY * days, term_usd=day * days)
-    if offer.purchase not in TERM_HOURS:
-        return Bill(machines=usage.nodes, hours=hours, hour_usd=price_usd)
-    return min(term_bills(offer, price_usd, hours, usage.nodes, on_demand_usd), key=lambda bill: bill.usd)
+    match offer.paid_as.billed:
+        case Billed.HOURLY | Billed.ALREADY:
+            return Bill(machines=usage.nodes, hours=hours, hour_usd=price_usd)
+        case Billed.IN_TERMS:
+            bills = term_bills(offer, price_usd, hours, usage.nodes, on_demand_usd)
+            return min(bills, key=lambda bill: bill.usd)
+        case Billed.IN_BLOCKS:
+            days = block_days(hours)
+            day = unit_price(offer, price_usd, DAY)
+            return Bill(machines=block_size(usage.nodes), terms=1, term_hours=DAY * days, term_usd=day * days)
+        case billed:
+            assert_never(billed)
 
 
 def term_bills(
@@ -94,7 +93,7 @@ def term_bills(
     All in terms, or the last of them on demand, or all after the first: the cost of the numbers between is on
     the line between these.
     """
-    length = TERM_HOURS[offer.purchase]
+    length = offer.paid_as.term_hours
     all_in = max(1, math.ceil(hours / length))
     for terms in {all_in} if on_demand_usd is None else {all_in, max(1, all_in - 1), 1}:
         yield Bill(
@@ -116,9 +115,20 @@ def unit_price(offer: Offer, price_usd: Decimal, hours: Decimal) -> Decimal:
         hours: the length of the term or day.
     """
     quote = offer.quote
-    if offer.purchase in PREPAID and quote is not None and quote.upfront and quote.amount:
+    if offer.paid_as.prepaid and quote is not None and quote.upfront and quote.amount:
         return price_usd * quote.upfront / quote.amount
     return price_usd * hours
+
+
+def term_per_month(offer: Offer, price_usd: Decimal) -> Decimal:
+    """What a commitment that is billed in terms costs in a month, of one machine in USD.
+
+    Args:
+        offer: the offer.
+        price_usd: its price per hour.
+    """
+    length = offer.paid_as.term_hours
+    return unit_price(offer, price_usd, length) * HOURS_PER_MONTH / length
 
 
 def block_days(hours: Decimal) -> int:
@@ -149,8 +159,8 @@ def block_size(nodes: int) -> int:
 
 def is_longer(offer: Offer, usage: Usage, most: Decimal) -> bool:
     """Whether an offer commits to a longer term, in hours, than the most."""
-    if offer.purchase != CAPACITY_BLOCK:
-        return TERM_HOURS.get(offer.purchase, Decimal(0)) > most
+    if offer.paid_as.billed is not Billed.IN_BLOCKS:
+        return offer.paid_as.term_hours > most
     try:
         return DAY * block_days(run_hours(offer, usage.on(offer.kind))) > most
     except UnsuitableError:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from gpucloud_pricing.history import SetAside
 from gpucloud_pricing.market import SANITY, Market
+from gpucloud_pricing.purchases import SOLD
 from gpucloud_pricing.tariff_history import ListKey, key_of
 from gpucloud_pricing.tariff_table import Tariff
 from gpucloud_pricing.values import Price
@@ -45,6 +46,8 @@ def _refusal(market: Market, price: Price) -> str | None:
         return "a type whose hardware is not known"
     if (price.cloud, price.region) not in market.regions:
         return "a region that is not known"
+    if price.purchase not in SOLD:
+        return "a way of paying that is not known"
     if market.usd(price.amount, price.currency) is None:
         return f"no reference rate from {price.currency} to USD"
     return None

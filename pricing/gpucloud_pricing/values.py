@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
-from gpucloud_pricing.demand import COMMITMENTS
+from gpucloud_pricing.purchases import KINDS, PurchaseKind
 
 if TYPE_CHECKING:
     from gpucloud_pricing.documents import (
@@ -373,14 +373,19 @@ class Offer:
             reasons["price_usd"] = f"no reference rate from {self.quote.currency} to USD"
         if self.zone is None:
             reasons["zone"] = "which zones offer the type is not known; the price is the region's"
-        if self.purchase == "spot" and self.interruption is None:
+        if self.paid_as.interruptible and self.interruption is None:
             reasons["interruption"] = "no interruption rate is known"
         return reasons
 
     @property
+    def paid_as(self) -> PurchaseKind:
+        """The row of its way of paying."""
+        return KINDS[self.purchase]
+
+    @property
     def to_buy(self) -> bool:
         """Whether this is a commitment that must be bought first; such an offer is never launchable."""
-        return self.purchase in COMMITMENTS
+        return self.paid_as.to_buy
 
     def document(self) -> OfferDocument:
         """The offer for JSON."""
@@ -415,7 +420,7 @@ class Offer:
         if self.to_buy and self.quote is not None:
             upfront = Money(amount=self.quote.upfront, currency=self.quote.currency)
             document["terms"], document["upfront"] = self.terms or None, upfront.document()
-        if self.purchase == "spot":
+        if self.paid_as.interruptible:
             document["interruption"] = self.interruption.document() if self.interruption else None
         if self.unknown:
             document["unknown"] = self.unknown

@@ -19,7 +19,7 @@ from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.network import NetworkIds, wanted_rules
 from gpucloud_alibaba.placement import Erdma, interfaces
 from gpucloud_alibaba.prices import DISK_CATEGORY
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 LIMITS = Limits(cloud="Alibaba Cloud", user_data_bytes=32 * 1024, disk_gib=2048, rules=200, nodes=100)
 """Sources: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``, SystemDisk.Size, Amount); ECS

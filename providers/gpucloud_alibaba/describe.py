@@ -13,7 +13,7 @@ from gpucloud_alibaba.clients import Clients, has_more, listed, send
 from gpucloud_alibaba.descriptions import tags_in
 from gpucloud_alibaba.errors import named
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 CLOUD = "alibaba"
 PAGE_SIZE = 100

@@ -34,7 +34,7 @@ from gpucloud_alibaba.errors import (
     reading,
 )
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 TOKEN_TAG = f"{TAG_PREFIX}key"
 """The tag with the create call's ClientToken: the API has no filter by the token itself."""

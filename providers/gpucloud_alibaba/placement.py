@@ -18,7 +18,7 @@ from gpucloud_alibaba.descriptions import description_of, tags_in
 from gpucloud_alibaba.errors import MalformedAnswerError, NoErdmaError, named, reading
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.network import refuse_apart, token_of
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 # --- the deployment set
 

@@ -17,8 +17,8 @@ from gpucloud_alibaba.errors import named, reading
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.prices import if_sold, price_of, spot
 from gpucloud_pricing import Interruption, Price
-from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
+from gpucloud_pricing.purchases import KINDS
 
 LIST, SPOT, ADVICE = "alibaba-price", "alibaba-spot-price-history", "alibaba-spot-advice"
 """The sources of prices: ids of the market's sources."""
@@ -139,7 +139,7 @@ def _listed(ecs: Any, region: str, name: str, now: datetime) -> PriceList:
             if amount is None:
                 aside.append(SetAside(reason=NO_PRICE, row=f"{name} {purchase} {told}"))
                 continue
-            hours = TERM_HOURS.get(purchase)
+            hours = KINDS[purchase].term_hours
             prices.append(
                 Price(
                     cloud=CLOUD,
@@ -147,11 +147,11 @@ def _listed(ecs: Any, region: str, name: str, now: datetime) -> PriceList:
                     zone=None,
                     instance_type=name,
                     purchase=purchase,
-                    amount=amount if hours is None else (amount / hours).quantize(_MILLIONTH),
+                    amount=(amount / hours).quantize(_MILLIONTH) if hours else amount,
                     currency=currency,
                     as_of=now.date(),
                     source=LIST,
-                    upfront=Decimal(0) if hours is None else amount,
+                    upfront=amount if hours else Decimal(0),
                 )
             )
     return PriceList(prices=prices, set_aside=aside)

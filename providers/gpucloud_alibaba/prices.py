@@ -14,7 +14,7 @@ from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, classify, named, reading
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 T = TypeVar("T")
 

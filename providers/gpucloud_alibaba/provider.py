@@ -68,7 +68,7 @@ from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.describe import CLOUD, Place
 from gpucloud_alibaba.errors import MalformedAnswerError, reading
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata

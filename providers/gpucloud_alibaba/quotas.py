@@ -11,7 +11,7 @@ from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import reading
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 FIX = (
     "ask for more in the Quota Center, product ECS: https://quotas.console.alibabacloud.com "

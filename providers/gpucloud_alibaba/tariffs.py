@@ -22,8 +22,8 @@ from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.price_list import LIST
 from gpucloud_alibaba.prices import DISK_CATEGORY
 from gpucloud_pricing import Tariff
-from gpucloud_pricing.demand import HOURS_PER_MONTH
 from gpucloud_pricing.history import Coverage, SetAside
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 
 DISK_GIB = 1000
 """The size of the disk that is asked for: an ESSD is billed by the GiB, and prices are rounded."""

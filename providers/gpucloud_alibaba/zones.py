@@ -9,7 +9,7 @@ from gpucloud.resources import Order
 from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.errors import NoZoneError, named, reading
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 _PREFERENCE = ("WithStock", "ClosedWithStock")
 """Plenty of stock before little. Source: the SDK's reference of DescribeAvailableResource."""

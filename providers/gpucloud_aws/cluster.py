@@ -26,7 +26,7 @@ from gpucloud_aws.errors import (
     reading,
 )
 from gpucloud_aws.find import CLOUD, tags_in
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

@@ -18,7 +18,7 @@ from gpucloud_aws.errors import NoReservationError, reading
 from gpucloud_aws.find import machine_of
 from gpucloud_aws.images import image_for, is_own
 from gpucloud_aws.schedule import checked_role
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

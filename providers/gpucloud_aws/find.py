@@ -28,7 +28,7 @@ from gpucloud.resources import (
     UnreadableRegion,
 )
 from gpucloud_aws.errors import GoneError, classify, reading
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpucloud.resources import Machine
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 
 def why_not_stop(machine: Machine) -> str | None:

@@ -16,8 +16,8 @@ from gpucloud_aws import prices
 from gpucloud_aws.errors import code_of, reading
 from gpucloud_aws.prices import CLOUD
 from gpucloud_pricing import Price
-from gpucloud_pricing.demand import CAPACITY_BLOCK, TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
+from gpucloud_pricing.purchases import CAPACITY_BLOCK, KINDS, Purchase
 
 if TYPE_CHECKING:
     from gpucloud_aws.clients import Clients
@@ -134,7 +134,7 @@ def list_rows(text: str, instance_type: str, currency: str, now: datetime) -> It
 
     for term in terms.get("OnDemand", {}).values():
         hourly, upfront, reason = _dimensions(term, currency)
-        yield aside(reason or NO_PRICE) if not hourly or upfront else price("on_demand", hourly)
+        yield aside(reason or NO_PRICE) if not hourly or upfront else price(Purchase.ON_DEMAND.value, hourly)
     for term in terms.get("Reserved", {}).values():
         said = term.get("termAttributes", {})
         if said.get("OfferingClass") != "standard":
@@ -144,7 +144,7 @@ def list_rows(text: str, instance_type: str, currency: str, now: datetime) -> It
             yield aside("unknown length of a term")
             continue
         hourly, upfront, reason = _dimensions(term, currency)
-        amount = hourly + upfront / TERM_HOURS[purchase]
+        amount = hourly + upfront / KINDS[purchase].term_hours
         if reason or not amount:
             yield aside(reason or NO_PRICE)
             continue
@@ -296,7 +296,7 @@ def savings_row(rate: Mapping[str, Any], currency: str, now: datetime) -> Row | 
         as_of=now.date(),
         source=SAVINGS,
         terms=f"{plan}, {paid.lower()}",
-        upfront=amount * TERM_HOURS[purchase] * _PAID_UPFRONT[paid],
+        upfront=amount * KINDS[purchase].term_hours * _PAID_UPFRONT[paid],
     )
 
 

@@ -15,7 +15,7 @@ from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_aws.errors import MalformedAnswerError, reading
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client

@@ -71,7 +71,7 @@ from gpucloud_aws import (
     volumes,
 )
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata

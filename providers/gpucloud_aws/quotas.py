@@ -13,7 +13,7 @@ from typing import Any
 from gpucloud.clouds.kit import Ahead, in_threads
 from gpucloud.resources import Quota
 from gpucloud_aws.errors import reading
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 CLOUD = "aws"
 FIX = "https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"

@@ -23,7 +23,7 @@ from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
 from gpucloud_azure.network import group_name, machine_names, set_name, tags_of, wanted_rules
 from gpucloud_azure.volumes import data_disks
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 LIMITS = Limits(cloud="Azure", user_data_bytes=64 * 1024 - 1, disk_gib=4095, rules=1000)
 """Sources: azure-compute-docs, custom-data.md ("65535 bytes"), managed-disks-overview.md (OS disks), and

@@ -28,7 +28,7 @@ from gpucloud_azure.errors import MalformedAnswerError, classify, reading
 from gpucloud_azure.ids import TYPES, canonical, kind_of, name_of, parts_of
 from gpucloud_azure.ids import api as api_of
 from gpucloud_azure.json_paths import Json, at, list_at, moment, plain, text_at
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 CLOUD = "azure"
 TOKEN_TAG = f"{TAG_PREFIX}token"

@@ -18,7 +18,7 @@ from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
 from gpucloud_azure.sizes import accelerates_networking
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 SSH_PORT = 22
 GROUP_NAME_LENGTH = 90  # Resource Manager's limit

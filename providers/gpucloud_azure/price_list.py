@@ -13,8 +13,8 @@ from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.prices import is_plain, is_spot, rows_where
 from gpucloud_pricing import Price
-from gpucloud_pricing.demand import TERM_HOURS
 from gpucloud_pricing.history import Coverage, SetAside
+from gpucloud_pricing.purchases import KINDS, Purchase
 
 SOURCE = "azure-retail-prices"
 """The source of prices: an id of the market's sources."""
@@ -80,12 +80,12 @@ def prices_in(row: Mapping[str, Any], size: str, today: date) -> Iterator[Price 
     }
     refused = [reason for reason, holds in checks.items() if not holds]
     for purchase, told in _told(row) if not refused else ():
-        amount, hours = amount_of(told), TERM_HOURS.get(purchase)
+        amount = amount_of(told)
         if amount is None:
             refused.append(NO_PRICE)
             continue
         # A reservation has the price of the whole term, a savings plan that of an hour.
-        per_hour = amount / hours if hours is not None and purchase.startswith("reserved") else amount
+        per_hour = amount / KINDS[purchase].term_hours if purchase in _RESERVED.values() else amount
         yield Price(
             cloud=CLOUD,
             region=str(row["armRegionName"]),
@@ -106,10 +106,10 @@ def _told(row: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         purchase = _RESERVED.get(str(row.get("reservationTerm")))
         return [] if purchase is None else [(purchase, row.get("retailPrice"))]
     if is_spot(row):
-        return [("spot", row.get("retailPrice"))]
+        return [(Purchase.SPOT.value, row.get("retailPrice"))]
     plans = [
         (_SAVINGS[plan["term"]], plan.get("retailPrice"))
         for plan in row.get("savingsPlan") or ()
         if plan.get("term") in _SAVINGS
     ]
-    return [("on_demand", row.get("retailPrice")), *plans]
+    return [(Purchase.ON_DEMAND.value, row.get("retailPrice")), *plans]

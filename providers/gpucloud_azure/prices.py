@@ -14,7 +14,7 @@ from gpucloud_azure.errors import MalformedAnswerError, reading
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.ids import parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, refuse_nonsense, text_at
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 PUBLIC_URL = "https://prices.azure.com/api/retail/prices"
 API_VERSION = "2023-01-01-preview"

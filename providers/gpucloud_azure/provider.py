@@ -67,7 +67,7 @@ from gpucloud_azure import (
 )
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.json_paths import plain
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from gpucloud_templates import Image, Metadata, SelfDelete

@@ -12,7 +12,7 @@ from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import reading
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.json_paths import plain
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 SKUS_API = "2021-07-01"
 SPOT = "lowPriorityCores"

@@ -14,7 +14,7 @@ from gpucloud.errors import PriceError
 from gpucloud.journal.facts import Offer, Price, Usage
 from gpucloud.resources import Quote
 from gpucloud_pricing.billing import NOTHING_SPECIAL
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, a_box, a_quote
 
 

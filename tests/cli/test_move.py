@@ -18,8 +18,8 @@ from gpucloud.planning.volume_move import FreeNames
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.between import server_line
 from gpucloud.ssh.client import ConnectionFailedError
-from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import a_box
 from tests.cli.test_guard import CLOUDS
 from tests.cli.test_least_privilege import apply, policy

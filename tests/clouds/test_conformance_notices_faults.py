@@ -23,7 +23,7 @@ from gpucloud.resources import (
     SearchResult,
     State,
 )
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.clouds.test_memory_conformance import MemoryHarness
 from tests.conformance import ProviderConformance
 from tests.memory import CloudSaid, MemoryProvider

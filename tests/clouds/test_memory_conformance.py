@@ -9,7 +9,7 @@ import pytest
 
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import HeldCapacity, Order, Ref
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 from tests.memory import ConnectionLost, MemoryProvider

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpucloud.resources import End, Machine, Ref, ResourceKind, Search, State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, Told, an_order
 from tests.conformance import ids
 from tests.memory import BY_NAME_LONG_RUNNING, CloudSaid, ConnectionLost, MemoryProvider, Pace

@@ -12,7 +12,7 @@ from functools import partial
 from gpucloud.clouds.provider import CapacitySource, Verdict
 from gpucloud.errors import RULES, ErrorClass
 from gpucloud.resources import Machine, ResourceKind, Vacancy
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,

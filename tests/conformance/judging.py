@@ -10,7 +10,7 @@ import pytest
 from gpucloud.clouds.provider import PriceSource
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Order, ResourceKind, Search
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import Told
 from tests.conformance.harness import (
     Conformance,

@@ -10,7 +10,7 @@ import pytest
 from gpucloud.clouds.provider import ConsoleLog, Verdict
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Machine, ResourceKind, Search, State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.conformance.harness import (
     Conformance,
     Harness,

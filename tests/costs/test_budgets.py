@@ -28,7 +28,7 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.resources import State
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import a_box
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -16,7 +16,7 @@ from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.journal.records import SpotRun
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, Clock, a_ref
 
 HOUR = timedelta(hours=1)

@@ -18,7 +18,7 @@ from gpucloud.journal.facts import Gpu, Offer, Place, Price, Usage, Wanted
 from gpucloud.journal.records import Box, ResourceRow
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_pricing.billing import billing_of
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, a_box
 from tests.costs.focus_rules import Row, violations
 

@@ -18,7 +18,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Gpu, Offer, Place, Price, Usage, Wanted
 from gpucloud.journal.records import Box
 from gpucloud_pricing.billing import billing_of
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Money
 from tests.builders import START, a_box
 

@@ -21,7 +21,7 @@ from gpucloud.journal.records import Box, StoredEvent
 from gpucloud.journal.runs import Loss, RunState
 from gpucloud.resources import ResourceKind, State
 from gpucloud_pricing.billing import BILLING
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, a_box
 
 NOW = START + timedelta(hours=30)  # the next day, the 6th, at 18:00

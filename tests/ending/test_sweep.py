@@ -22,7 +22,7 @@ from gpucloud.journal.lifecycle import BoxState, Lease, new_id
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import BadTags, Resource, ResourceKind, Search, State, Tags, UnreadableRegion, rfc3339
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.bench import Bench
 from tests.builders import START, Clock, a_box, a_machine, a_ref, a_resource, some_tags
 from tests.journals import lose_journal

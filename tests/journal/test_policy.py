@@ -19,7 +19,7 @@ from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import copy, verify
 from gpucloud.purchase.policy_check import PolicyCheck, StartCheck
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.journal.test_store import NOW, a_lease, clock
 from tests.journals import open_journal
 

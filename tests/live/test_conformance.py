@@ -23,7 +23,7 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.resources import Order
 from gpucloud_pricing import Demand, Market, parse_wishes
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
 from tests.profiles import own_profile

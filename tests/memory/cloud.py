@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import HeldCapacity, Ref, ResourceKind, State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import Clock
 from tests.memory.faults import CloudSaid, Fault
 from tests.memory.temperament import Temperament

@@ -30,8 +30,8 @@ from gpucloud.resources import (
     UnreadableRegion,
     rfc3339,
 )
-from gpucloud_pricing.demand import Purchase
 from gpucloud_pricing.history import Coverage
+from gpucloud_pricing.purchases import Purchase
 from tests.memory.cloud import ADDRESS_PRICE, DISK_PRICE, UNPRICED, Item, MemoryCloud
 from tests.memory.faults import CloudSaid, ConnectionLost
 from tests.memory.temperament import TEMPERAMENT_OF, Temperament

@@ -26,7 +26,7 @@ from gpucloud.planning.plan import (
 )
 from gpucloud.planning.saved_plan import changes, renewed
 from gpucloud.resources import HeldCapacity, Quote
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpucloud.planning.quota import FRESH_FOR, Quotas
 from gpucloud.resources import Quota
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.bench import ZONES, Bench
 from tests.builders import Clock
 from tests.memory import MemoryProvider

@@ -12,9 +12,9 @@ from gpucloud_pricing import InstanceType, Interruption, Market, Offer, Tariff
 from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.capital import present_value
 from gpucloud_pricing.computation import Computation
-from gpucloud_pricing.demand import CAPACITY_BLOCK
 from gpucloud_pricing.estimate import Estimate, compare, estimate
 from gpucloud_pricing.figures import figures
+from gpucloud_pricing.purchases import CAPACITY_BLOCK
 from gpucloud_pricing.terms import UnsuitableError, is_longer
 from gpucloud_pricing.usage import Usage
 from tests.builders import a_price, an_instance_type, an_offer

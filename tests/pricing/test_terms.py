@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gpucloud_pricing import Market, Offer, Rate, Tariff
 from gpucloud_pricing.capital import Payment, present_value, value_today
-from gpucloud_pricing.demand import CAPACITY_BLOCK, TERM_HOURS
 from gpucloud_pricing.estimate import estimate
 from gpucloud_pricing.figures import figures
+from gpucloud_pricing.purchases import CAPACITY_BLOCK, HOURS_PER_YEAR, KINDS, Billed
 from gpucloud_pricing.terms import Bill, UnsuitableError, compute_bill, is_longer
 from gpucloud_pricing.usage import Usage
 from tests.builders import START, a_price, an_instance_type, an_offer
@@ -23,6 +23,7 @@ NOTHING = Market.build(
     offers=[],
     rates=[Rate(base="USD", quote="CNY", rate=Decimal("6.7489"), as_of=START.date(), source="t")],
 )
+IN_TERMS = sorted(word for word, kind in KINDS.items() if kind.billed is Billed.IN_TERMS)
 
 
 def sold(purchase: str, usd: str = "1", *, upfront: str = "0", currency: str = "USD") -> Offer:
@@ -39,7 +40,7 @@ def bill(offer: Offer, hours: str, *, nodes: int = 1, on_demand: str | None = No
 
 
 @given(
-    purchase=st.sampled_from(sorted(TERM_HOURS)),
+    purchase=st.sampled_from(IN_TERMS),
     price=st.decimals("0.01", "3", places=2),
     on_demand=st.none() | st.decimals("0.01", "3", places=2),
     hours=st.decimals("0.01", "60000", places=2),
@@ -49,7 +50,7 @@ def test_no_number_of_terms_is_cheaper_than_what_is_billed(
     *, purchase: str, price: Decimal, on_demand: Decimal | None, hours: Decimal, nodes: int
 ) -> None:
     """And it is never more than one further term, nor less than the first, which is owed whole."""
-    length = TERM_HOURS[purchase]
+    length = KINDS[purchase].term_hours
     offer = sold(purchase, str(price))
     billed = compute_bill(offer, price, Usage(hours=hours, nodes=nodes, boot_s=0), on_demand)
     most = int(hours / length) + 1
@@ -134,7 +135,7 @@ def test_the_shipped_months_are_those_of_the_table() -> None:
 
 def test_a_term_is_longer_than_another() -> None:
     usage = Usage(hours=Decimal(400))
-    terms = {name: is_longer(sold(name), usage, TERM_HOURS["reserved_1y"]) for name in TERM_HOURS}
+    terms = {name: is_longer(sold(name), usage, HOURS_PER_YEAR) for name in IN_TERMS}
     assert {name for name, longer in terms.items() if longer} == {"reserved_3y", "savings_3y"}
     assert not is_longer(sold("on_demand"), usage, Decimal(1))
     assert is_longer(sold(CAPACITY_BLOCK), usage, Decimal(20 * 24)), "400 hours take three weeks"

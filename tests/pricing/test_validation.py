@@ -35,6 +35,8 @@ def test_prices_in_another_zone_way_or_terms_are_others() -> None:
     [
         ({"instance_type": "x9.huge"}, "hardware is not known"),
         ({"region": "mars-1"}, "region that is not known"),
+        ({"purchase": "lottery"}, "a way of paying that is not known"),
+        ({"purchase": "owned"}, "a way of paying that is not known"),
         ({"currency": "XAU"}, "no reference rate from XAU"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 ACCOUNT = "1234567890123456"
 REQUEST_ID = "473469C7-AA6F-4DC5-B3DB-A3DC0DE3C83E"

@@ -13,7 +13,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 ACCOUNT = "123456789012"
 IDENTITY = (

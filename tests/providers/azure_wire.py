@@ -17,7 +17,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TENANT = "00000000-0000-0000-0000-000000000001"

@@ -11,7 +11,7 @@ from gpucloud.clouds.provider import BegunError
 from gpucloud.errors import UsageError
 from gpucloud.resources import End, Machine, Ref, ResourceKind, Search, State
 from gpucloud_azure.ids import id_in
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.providers import alibaba_wire, aws_wire, azure_wire
 
 

@@ -22,7 +22,7 @@ from gpucloud_alibaba.errors import NoErdmaError, classify
 from gpucloud_alibaba.models import ecs_models
 from gpucloud_alibaba.placement import Erdma, interfaces, set_name
 from gpucloud_alibaba.provider import AlibabaProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire

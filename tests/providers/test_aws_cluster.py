@@ -13,7 +13,7 @@ from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import Machine, Ref, ResourceKind, Search, State
 from gpucloud_aws import errors
 from gpucloud_aws.provider import AwsProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.aws_wire import ACCOUNT, Remembered, order

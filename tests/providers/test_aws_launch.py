@@ -19,7 +19,7 @@ from gpucloud.resources import Machine, ResourceKind, Search, State, UnreadableR
 from gpucloud_aws import errors
 from gpucloud_aws.create import market_of
 from gpucloud_aws.provider import AwsProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal

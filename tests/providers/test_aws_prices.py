@@ -12,7 +12,7 @@ import pytest
 from gpucloud.clouds.provider import CapacitySource, ConsoleLog, Echo, Ingress, Inquiry, PriceSource
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
 from tests.providers.aws_wire import Answer, Wire, answer, refusal
 

@@ -241,7 +241,7 @@ def test_a_connection_that_was_never_made_is_known_not_to_have_been_sent(
     provider = AzureProvider(own_profile())
     provider.account()
     monkeypatch.setattr("gpucloud_azure.pipeline.READ_RETRIES", 0)
-    from gpucloud_pricing.demand import Purchase
+    from gpucloud_pricing.purchases import Purchase
 
     verdict = raised_by(lambda: provider.quotes("eastus", ["Standard_X"], Purchase.SPOT))
     assert (verdict.code, verdict.error_class, verdict.sent) == (

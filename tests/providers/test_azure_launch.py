@@ -26,7 +26,7 @@ from gpucloud_azure.images import image_for
 from gpucloud_azure.network import group_name, machine_names, set_name, wanted_rules
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_azure.sizes import accelerates_networking
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.snapshot import Snapshot
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal

@@ -12,7 +12,7 @@ import pytest
 
 from gpucloud_azure import checkup, prices
 from gpucloud_azure.provider import AzureProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, refusal
 

@@ -24,7 +24,7 @@ from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import launch
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.azure.roles import SELF_DELETE
 from gpucloud_sandbox.client import Endpoint, SandboxClient
 from tests.planning.test_plan import a_candidate

@@ -17,7 +17,7 @@ from gpucloud_aws.errors import MalformedAnswerError as MalformedAnswerOfAws
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.errors import MalformedAnswerError as MalformedAnswerOfAzure
 from gpucloud_azure.provider import AzureProvider
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
 from tests.providers import alibaba_sandbox, alibaba_wire, aws_wire
 from tests.providers.azure_wire import Answer as AzureAnswer

@@ -18,7 +18,7 @@ from gpucloud.planning.plan import Candidate, capped
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import HeldCapacity, Machine, Request
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.bench import Bench
 from tests.builders import Clock
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, ConnectionLost, MemoryProvider

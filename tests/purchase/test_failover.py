@@ -19,7 +19,7 @@ from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import Machine, Request
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.bench import OWNER, Bench
 from tests.builders import Clock
 from tests.memory import (

@@ -26,7 +26,7 @@ from gpucloud.purchase.failover import launch, replace_machines, replace_node
 from gpucloud.purchase.replacement import Opening, opening_of
 from gpucloud.resources import ResourceKind, State
 from gpucloud.runtime.context import Context
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.bench import OWNER, Bench
 from tests.builders import Clock
 from tests.memory import (

@@ -23,7 +23,7 @@ from gpucloud.journal.records import Box
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import ResourceKind, Search
 from gpucloud_pricing.billing import billing_of
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.bench import OWNER, Bench
 from tests.builders import Clock, a_ref, some_tags
 from tests.memory import TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament

@@ -13,7 +13,7 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.resources import State
 from gpucloud.runs.replacement import End, Leave, Lineage, Look, avoided_by, step_for, wants_replacement
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, a_box
 
 NOW = START + timedelta(hours=1)

@@ -9,7 +9,7 @@ import pytest
 
 from gpucloud.journal.facts import Offer, Place, SavedSet
 from gpucloud.runs.saved import too_large
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 from tests.builders import a_box
 
 SAVED = SavedSet(

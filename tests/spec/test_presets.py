@@ -12,7 +12,7 @@ from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import FIELDS, Spec
 from gpucloud.spec.presets import NAMES, presets
 from gpucloud_pricing import Market
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 
 def test_help_and_file_name_the_same_presets() -> None:

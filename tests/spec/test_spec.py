@@ -19,7 +19,7 @@ from gpucloud.spec.file import flag_of, load_spec
 from gpucloud.spec.model import FIELDS, Spec, SpecError, deadline, json_schema
 from gpucloud.spec.yaml import MAX_BYTES, parse
 from gpucloud_pricing import PURCHASES
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 FULL = """\
 name: trainer

@@ -19,7 +19,7 @@ from gpucloud.journal.lifecycle import OVER, BoxState, may_become
 from gpucloud.journal.policy import rules_text
 from gpucloud.journal.sqlite import run_projections
 from gpucloud.resources import Ref, ResourceKind, State
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 BOXES, RUNS = HELD = ("boxes", "runs")
 """The tables of what has events, a lease and an epoch of its own. Ids are unique among all."""

@@ -26,7 +26,7 @@ from gpucloud.resources import (
     Tags,
 )
 from gpucloud_dummy.ground import Ground, Row
-from gpucloud_pricing.demand import Purchase
+from gpucloud_pricing.purchases import Purchase
 
 __all__ = ["DummyProvider"]
 

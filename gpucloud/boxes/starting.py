@@ -23,7 +23,7 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Forbids
 from gpucloud.planning.data_sets import located
-from gpucloud.planning.plan import LIST_MARGIN, SPOT_MARGIN
+from gpucloud.planning.plan import margin_of
 from gpucloud.policy.budget_check import check_of
 from gpucloud.purchase.ceiling import QUOTE_TIMEOUT_S
 from gpucloud.resources import Machine, Quote, State, short_id
@@ -31,7 +31,6 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.client import Target
-from gpucloud_pricing.purchases import Purchase
 
 START_TIMEOUT_S = 600.0
 
@@ -69,12 +68,12 @@ def price_today(context: Context, box: Box) -> Price | None:
     assert box.offer is not None  # noqa: S101  (it has a machine)
     assert box.place is not None  # noqa: S101
     offer, place = box.offer, box.place
-    if offer.purchase is Purchase.RESERVED:
+    if offer.purchase.kind.paid_already:
         return None
     cloud = context.clouds.usable(box.cloud)
     asked = partial(cloud.quotes, place.region, [offer.instance_type], offer.purchase)
     found = quoted(context.tasks.run(asked, QUOTE_TIMEOUT_S), offer.instance_type, place.zone)
-    if found is None and box.is_spot:
+    if found is None and offer.purchase.kind.price_moves:
         return box.price
     if found is None:
         raise PriceError(
@@ -109,9 +108,9 @@ def refuse_dearer(box: Box, now: Price, *, max_price_usd: Decimal | None, usd: T
         PriceError: it is above the limit, or cannot be compared with it.
     """
     limit = max_price_usd
-    if limit is None and box.price is not None:
+    if limit is None and box.price is not None and box.offer is not None:
         before = usd(box.price.amount, box.price.currency)
-        limit = None if before is None else before * (SPOT_MARGIN if box.is_spot else LIST_MARGIN)
+        limit = None if before is None else before * margin_of(box.offer.purchase)
     price = usd(now.amount, now.currency)
     if price is None or limit is None or price > limit:
         most = "no limit is known" if limit is None else f"the limit is {limit.normalize():f} USD"

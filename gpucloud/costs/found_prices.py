@@ -10,7 +10,7 @@ from gpucloud.journal.facts import Price, Usage
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market
-from gpucloud_pricing.purchases import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 
@@ -55,7 +55,7 @@ def found_price(market: Market, resource: Resource, box: Box | None) -> FoundPri
 def _of_machine(market: Market, machine: Machine, box: Box | None) -> FoundPrice:
     """Its compute while that is billed; and its address, where the cloud lists none of its own for it."""
     compute: Money | str = Money(amount=Decimal(0), currency="USD")
-    if machine.billed and machine.purchase is not Purchase.RESERVED:
+    if machine.billed and not machine.purchase.kind.paid_already:
         paid = next((each.price for each in _usage_of(machine, box) if each.price), None)
         compute = price_of(market, machine) if paid is None else _money(paid, Decimal(1))
     price = _found(compute)

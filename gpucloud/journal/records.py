@@ -31,7 +31,6 @@ from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Le
 from gpucloud.journal.policy import Policy
 from gpucloud.journal.runs import Attempt, Exited, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
-from gpucloud_pricing.purchases import Purchase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +114,7 @@ class Box:
     @property
     def is_spot(self) -> bool:
         """Whether its cloud may take its machines back."""
-        return self.offer is not None and self.offer.purchase is Purchase.SPOT
+        return self.offer is not None and self.offer.purchase.kind.interruptible
 
     @property
     def compute_ended_at(self) -> datetime | None:

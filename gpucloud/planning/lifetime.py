@@ -16,7 +16,7 @@ from gpucloud.resources import rfc3339
 from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
 from gpucloud_pricing import Market
-from gpucloud_pricing.purchases import HOURS_PER_MONTH, Purchase
+from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def ceiling_of(plan: Plan, spec: Spec, market: Market) -> Ceiling:
 
 def _new_spending(attempt: Candidate) -> Decimal:
     """The most that the compute of one node costs per hour; zero for held capacity, which is paid for."""
-    return Decimal(0) if attempt.purchase is Purchase.RESERVED else attempt.ceiling_usd
+    return Decimal(0) if attempt.purchase.kind.paid_already else attempt.ceiling_usd
 
 
 def within_a_budget(plan: Plan, spec: Spec, market: Market) -> Plan:

@@ -49,4 +49,6 @@ def permitted(
 
 
 def _may_hold(candidate: Candidate, purchases: Sequence[Purchase]) -> bool:
-    return candidate.purchase is Purchase.ON_DEMAND and Purchase.RESERVED in purchases
+    """Whether held capacity is searched for among such candidates: it has no price of its own."""
+    ways = (purchase.kind for purchase in purchases)
+    return any(way.paid_already and way.listed_as == candidate.purchase for way in ways)

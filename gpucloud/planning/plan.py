@@ -369,11 +369,16 @@ def capped(
     """
     if max_price_usd is not None:
         return replace(candidate, ceiling_usd=max_price_usd)
-    margin = SPOT_MARGIN if candidate.purchase is Purchase.SPOT else LIST_MARGIN
-    ceiling = (candidate.price_usd * margin).quantize(CEILING_STEP, rounding=ROUND_DOWN).normalize()
-    if candidate.purchase is Purchase.SPOT and on_demand_usd is not None:
+    most = candidate.price_usd * margin_of(candidate.purchase)
+    ceiling = most.quantize(CEILING_STEP, rounding=ROUND_DOWN).normalize()
+    if candidate.purchase.kind.price_moves and on_demand_usd is not None:
         ceiling = min(ceiling, on_demand_usd)
     return replace(candidate, ceiling_usd=ceiling)
+
+
+def margin_of(purchase: Purchase) -> Decimal:
+    """How many times the known price is still accepted where nobody has set a limit."""
+    return SPOT_MARGIN if purchase.kind.price_moves else LIST_MARGIN
 
 
 def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -246,7 +246,7 @@ class Inquiry:
 
     def _capped(self, candidate: Candidate) -> Candidate:
         limit, on_demand = self._wish.max_price_usd, None
-        if limit is None and candidate.purchase is Purchase.SPOT:
+        if limit is None and candidate.purchase.kind.price_moves:
             on_demand = self._on_demand_usd(candidate)
         found = capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
         most = self._wish.rules.max_price
@@ -259,7 +259,7 @@ class Inquiry:
             if (quote.cloud, quote.region, quote.instance_type, quote.purchase) == place:
                 return self._market.usd(quote.price_per_hour, quote.currency)
         listed = price_at(
-            self._market, (candidate.cloud, candidate.region, ""), candidate.instance_type, "on_demand"
+            self._market, (candidate.cloud, candidate.region, ""), candidate.instance_type, Purchase.ON_DEMAND
         )
         return None if listed is None else self._market.usd(listed.amount, listed.currency)
 
@@ -314,7 +314,9 @@ def candidates_of(offers: Iterable[Offer]) -> list[Candidate]:
 
 
 def _candidate(offer: Offer) -> Candidate | None:
-    if offer.price is None or offer.price_usd is None or offer.as_of is None or offer.to_buy:
+    if offer.price is None or offer.price_usd is None or offer.as_of is None:
+        return None
+    if not offer.paid_as.launchable:
         return None
     return Candidate(
         cloud=offer.cloud,
@@ -459,7 +461,7 @@ def _priced(candidates: Iterable[Candidate]) -> list[Priced]:
         dict.fromkeys(
             (c.cloud, c.region, c.purchase, c.instance_type)
             for c in candidates
-            if c.purchase is not Purchase.RESERVED
+            if not c.purchase.kind.paid_already
         )
     )
 
@@ -532,10 +534,9 @@ def wish_for(
 
     Held capacity has no price of its own, so it is searched for among the on-demand offers.
     """
-    wanted = [str(p) for p in spec.purchase if p is not Purchase.RESERVED]
-    if Purchase.RESERVED in spec.purchase and str(Purchase.ON_DEMAND) not in wanted:
-        wanted.append(str(Purchase.ON_DEMAND))
-    demand = replace(spec.demand(), purchases=tuple(wanted), max_price_usd=None, volumes=volumes, near=near)
+    ways = sorted((purchase.kind for purchase in spec.purchase), key=lambda way: way.paid_already)
+    listed = tuple(dict.fromkeys(way.listed_as for way in ways))
+    demand = replace(spec.demand(), purchases=listed, max_price_usd=None, volumes=volumes, near=near)
     return Wish(
         demand=own.narrowed(demand) if own else demand,
         purchases=spec.purchase,

@@ -143,7 +143,7 @@ class Quotas:
         """The candidates that exceed a quota, by their keys."""
         types: dict[Place, set[str]] = {}
         for each in candidates:
-            if each.purchase is not Purchase.RESERVED:
+            if not each.purchase.kind.paid_already:
                 types.setdefault((each.cloud, each.region, each.purchase), set()).add(each.instance_type)
         self._ask_accounts({place[0] for place in types})
         self._ask({place: names for place, names in types.items() if not self._knows(place, names)})

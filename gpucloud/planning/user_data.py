@@ -16,7 +16,6 @@ from gpucloud.planning.plan import Candidate
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.checkpoints import hook
 from gpucloud.ssh.keys import BoxKeys, read_public_key
-from gpucloud_pricing.purchases import Purchase
 from gpucloud_templates import BootPlan, TooLargeError, packed, render
 from gpucloud_templates.software import Software
 
@@ -99,7 +98,7 @@ def boot_plan(
         idle_below=spec.idle_below,
         checkpoint=hook(spec.checkpoint) if spec.checkpoint_to else spec.checkpoint,
         gpus=whole_gpus(candidate.gpu_count),
-        spot=candidate.purchase is Purchase.SPOT,
+        spot=candidate.purchase.kind.interruptible,
         metadata=cloud.metadata,
         self_delete=cloud.self_delete if spec.box_identity else None,
     )

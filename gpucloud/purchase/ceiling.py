@@ -13,7 +13,6 @@ from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate, repriced
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
-from gpucloud_pricing.purchases import Purchase
 
 QUOTE_AGE = timedelta(seconds=60)
 """How old a price may be to buy at it without asking the cloud again."""
@@ -44,7 +43,7 @@ def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> C
     Raises:
         CloudError: of class ``price``: it costs more than its ceiling now, or its price is unknown.
     """
-    if candidate.purchase is Purchase.RESERVED or not _is_old(context, agreement, candidate):
+    if candidate.purchase.kind.paid_already or not _is_old(context, agreement, candidate):
         return candidate
     said, now = "it returned no price", None
     try:
@@ -52,7 +51,7 @@ def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> C
     except (CloudError, TimedOutError) as error:
         said = str(error)
     if now is None:
-        if not candidate.quoted or candidate.purchase is Purchase.SPOT or agreement.unconfirmed:
+        if not candidate.quoted or candidate.purchase.kind.price_moves or agreement.unconfirmed:
             return candidate
         raise _refusal(
             candidate,
@@ -73,7 +72,7 @@ def _is_old(context: Context, agreement: Agreement, candidate: Candidate) -> boo
 
 
 def _refusal(candidate: Candidate, message: str, *, hint: str) -> CloudError:
-    zonal = candidate.purchase is Purchase.SPOT and candidate.zone
+    zonal = candidate.purchase.kind.price_moves and candidate.zone
     return CloudError(
         message,
         error_class=ErrorClass.PRICE,
@@ -90,7 +89,7 @@ def begin_check(context: Context, agreement: Agreement, bought: Candidate) -> Ca
     Returns:
         The call for :func:`in_force`; ``None`` for held capacity, which is paid for already.
     """
-    if bought.purchase is Purchase.RESERVED:
+    if bought.purchase.kind.paid_already:
         return None
     return context.tasks.start(partial(_ask, context, agreement, bought))
 

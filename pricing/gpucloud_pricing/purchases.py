@@ -56,7 +56,8 @@ class PurchaseKind:
             DescribePrice, "PriceUnit"; EC2 API Reference, CapacityBlockOffering, "upfrontFee".
         disk_included: whether the disk is subscribed together with the machine.
         interruptible: whether the cloud may take the machine back.
-        price_moves: whether the price may change at any hour, not only with a new price list.
+        price_moves: whether the price may change at any hour, not only with a new price list: an order
+            carries the most that is paid.
         launchable: whether a box is launched with it: each :class:`Purchase`.
         listed_as: the word of the prices that the market has for it: its own, or that of the on-demand price
             of a machine in held capacity.

@@ -19,7 +19,6 @@ from gpucloud.journal.lifecycle import OVER, BoxState, may_become
 from gpucloud.journal.policy import rules_text
 from gpucloud.journal.sqlite import run_projections
 from gpucloud.resources import Ref, ResourceKind, State
-from gpucloud_pricing.purchases import Purchase
 
 BOXES, RUNS = HELD = ("boxes", "runs")
 """The tables of what has events, a lease and an epoch of its own. Ids are unique among all."""
@@ -434,7 +433,7 @@ def _begin_usage(
             "gib": facts.wanted.disk_gib if part in STORED and facts.wanted else None,
             "paid_before": part == "compute"
             and facts.offer is not None
-            and facts.offer.purchase is Purchase.RESERVED,
+            and facts.offer.purchase.kind.paid_already,
         },
     )
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.clouds.kit import Limits, check_limits
 from gpucloud.errors import UsageError
@@ -116,17 +116,21 @@ def market_of(order: Order, limit: float | None) -> dict[str, Any]:
         order: the order.
         limit: the bid of a spot order, in the account's currency; ``None`` for any other.
     """
-    if limit is not None:
-        return {
-            "SpotStrategy": "SpotWithPriceLimit",
-            "SpotPriceLimit": limit,
-            "SpotDuration": 0,
-            "SpotInterruptionBehavior": "Terminate",
-        }
-    if order.purchase is Purchase.RESERVED:
-        pool = {"MatchCriteria": "Target", "Id": order.reservation}
-        return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": pool}
-    return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": {"MatchCriteria": "None"}}
+    match order.purchase:
+        case Purchase.ON_DEMAND:
+            return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": {"MatchCriteria": "None"}}
+        case Purchase.SPOT:
+            return {
+                "SpotStrategy": "SpotWithPriceLimit",
+                "SpotPriceLimit": limit,
+                "SpotDuration": 0,
+                "SpotInterruptionBehavior": "Terminate",
+            }
+        case Purchase.RESERVED:
+            pool = {"MatchCriteria": "Target", "Id": order.reservation}
+            return {"SpotStrategy": "NoSpot", "PrivatePoolOptions": pool}
+        case _:
+            assert_never(order.purchase)
 
 
 def request_of(

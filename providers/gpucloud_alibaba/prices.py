@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
@@ -29,12 +29,27 @@ def quotes(
     ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase, *, now: datetime
 ) -> Sequence[Quote]:
     """Today's prices; types that are not sold in the region are left out."""
-    ask = spot if purchase is Purchase.SPOT else _on_demand
+    ask = _asker(purchase)
+    if ask is None:
+        return ()
 
     def of_type(instance_type: str) -> list[Quote]:
         return if_sold(lambda: ask(ecs, region, instance_type, now))
 
     return [quote for found in in_threads(of_type, instance_types) for quote in found]
+
+
+def _asker(purchase: Purchase) -> Callable[[Any, str, str, datetime], Iterable[Quote]] | None:
+    """What asks for the price of a type; ``None`` for held capacity, which is paid for already."""
+    match purchase:
+        case Purchase.ON_DEMAND:
+            return _on_demand
+        case Purchase.SPOT:
+            return spot
+        case Purchase.RESERVED:
+            return None
+        case _:
+            assert_never(purchase)
 
 
 def if_sold(ask: Callable[[], Iterable[T]]) -> list[T]:

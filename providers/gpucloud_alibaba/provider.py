@@ -305,8 +305,6 @@ class AlibabaProvider:
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
         """Today's prices. Held capacity is paid for already and is not quoted."""
-        if purchase is Purchase.RESERVED:
-            return ()
         return prices.quotes(self.clients.ecs(region), region, instance_types, purchase, now=self._clock())
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
@@ -473,7 +471,7 @@ class AlibabaProvider:
 
     def _bid(self, order: Order) -> float | None:
         """The limit of a spot order in the account's currency; ``None`` for any other."""
-        if order.purchase is not Purchase.SPOT:
+        if not order.purchase.kind.price_moves:
             return None
         if self._currency is None:
             ecs = self.clients.ecs(order.region)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.resources import Quota
 from gpucloud_alibaba.clients import listed
@@ -24,7 +24,6 @@ REQUEST = (
 )
 """Source: Quota Center API reference, CreateQuotaApplication and ListProductQuotas. Which code limits the
 vCPUs of a region is not documented there: UNVERIFIED, so the user looks it up."""
-_COUNTED = {Purchase.ON_DEMAND: "postpaid", Purchase.SPOT: "spot"}
 
 
 def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
@@ -34,7 +33,7 @@ def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Pur
     """
     models = ecs_models()
 
-    counted = _COUNTED.get(purchase)
+    counted = _counted_as(purchase)
     if counted is None or not instance_types:
         return ()
     limit, used = (f"{what}-{counted}-instance-vcpu-count" for what in ("max", "used"))
@@ -61,3 +60,16 @@ def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Pur
                 request=REQUEST.format(region=region),
             )
         ]
+
+
+def _counted_as(purchase: Purchase) -> str | None:
+    """The word in the names of the quotas of a way of paying; ``None`` where it counts against none."""
+    match purchase:
+        case Purchase.ON_DEMAND:
+            return "postpaid"
+        case Purchase.SPOT:
+            return "spot"
+        case Purchase.RESERVED:
+            return None
+        case _:
+            assert_never(purchase)

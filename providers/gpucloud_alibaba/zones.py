@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.resources import Order
 from gpucloud_alibaba.clients import listed
@@ -26,7 +26,6 @@ def zone_for(order: Order, ecs: Any) -> str:
         NoZoneError: no zone has any.
     """
     models = ecs_models()
-    spot = order.purchase is Purchase.SPOT
     body = ecs.describe_available_resource(
         models.DescribeAvailableResourceRequest(
             region_id=order.region,
@@ -34,7 +33,7 @@ def zone_for(order: Order, ecs: Any) -> str:
             resource_type="instance",
             instance_type=order.instance_type,
             instance_charge_type="PostPaid",
-            spot_strategy="SpotAsPriceGo" if spot else "NoSpot",
+            spot_strategy=_spot_strategy(order.purchase),
             io_optimized="optimized",
         )
     ).body
@@ -45,6 +44,17 @@ def zone_for(order: Order, ecs: Any) -> str:
     if chosen is None:
         raise NoZoneError(f"no zone of {order.region} has {order.instance_type} now")
     return chosen
+
+
+def _spot_strategy(purchase: Purchase) -> str:
+    """Of which stock is asked for."""
+    match purchase:
+        case Purchase.SPOT:
+            return "SpotAsPriceGo"
+        case Purchase.ON_DEMAND | Purchase.RESERVED:
+            return "NoSpot"
+        case _:
+            assert_never(purchase)
 
 
 def best_of(stocks: Iterable[tuple[str, str]]) -> str | None:

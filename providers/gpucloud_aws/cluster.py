@@ -26,7 +26,6 @@ from gpucloud_aws.errors import (
     reading,
 )
 from gpucloud_aws.find import CLOUD, tags_in
-from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -66,7 +65,7 @@ def joint_of(order: Order, ec2: EC2Client) -> Joint:
         network: Any = kind["NetworkInfo"]
         strategies: Any = kind.get("PlacementGroupInfo", {}).get("SupportedStrategies", [])
         joint = Joint(
-            clusters="cluster" in strategies and order.purchase is not Purchase.RESERVED,
+            clusters="cluster" in strategies and not order.purchase.kind.paid_already,
             efa_cards=tuple(
                 card["NetworkCardIndex"]
                 for card in network.get("NetworkCards", [])

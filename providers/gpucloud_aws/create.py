@@ -9,7 +9,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from gpucloud.clouds.kit import Limits, bid, check_limits
 from gpucloud.errors import UsageError
@@ -103,21 +103,25 @@ def market_of(order: Order, *, block: bool, currency: str) -> dict[str, Any]:
     Raises:
         UsageError: no rate of that currency is known.
     """
-    if order.purchase is Purchase.SPOT:
-        options = {
-            "SpotInstanceType": "one-time",
-            "InstanceInterruptionBehavior": "terminate",
-            "MaxPrice": f"{bid(order, currency, BID_STEP):f}",
-        }
-        return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": options}}
-    if order.purchase is Purchase.RESERVED:
-        target: dict[str, Any] = {
-            "CapacityReservationSpecification": {
-                "CapacityReservationTarget": {"CapacityReservationId": order.reservation}
+    match order.purchase:
+        case Purchase.ON_DEMAND:
+            return {}
+        case Purchase.SPOT:
+            options = {
+                "SpotInstanceType": "one-time",
+                "InstanceInterruptionBehavior": "terminate",
+                "MaxPrice": f"{bid(order, currency, BID_STEP):f}",
             }
-        }
-        return target | ({"InstanceMarketOptions": {"MarketType": "capacity-block"}} if block else {})
-    return {}
+            return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": options}}
+        case Purchase.RESERVED:
+            target: dict[str, Any] = {
+                "CapacityReservationSpecification": {
+                    "CapacityReservationTarget": {"CapacityReservationId": order.reservation}
+                }
+            }
+            return target | ({"InstanceMarketOptions": {"MarketType": "capacity-block"}} if block else {})
+        case _:
+            assert_never(order.purchase)
 
 
 def request_of(

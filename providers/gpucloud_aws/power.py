@@ -6,7 +6,7 @@ capacity in its zone again (EC2 User Guide, "Stop and start Amazon EC2 instances
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.resources import Machine
 from gpucloud_pricing.purchases import Purchase
@@ -18,9 +18,13 @@ def why_not_stop(machine: Machine) -> str | None:
     Source: the message of UnsupportedOperation, "You can't stop the Spot Instance ... because it is
     associated with a one-time Spot Instance request".
     """
-    if machine.purchase is Purchase.SPOT:
-        return "AWS does not stop Spot instances of a one-time request"
-    return None
+    match machine.purchase:
+        case Purchase.SPOT:
+            return "AWS does not stop Spot instances of a one-time request"
+        case Purchase.ON_DEMAND | Purchase.RESERVED:
+            return None
+        case _:
+            assert_never(machine.purchase)
 
 
 def stop(ec2: Any, instance_id: str) -> None:

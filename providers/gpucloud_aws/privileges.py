@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.clouds.privileges import role_document
 from gpucloud.resources import Bounds, CloudPolicy, CloudRole
 from gpucloud_aws.checkup import policy
+from gpucloud_pricing.purchases import Purchase
 
 LONGEST_SCP = 5120
 """Characters of a service control policy, without whitespace (AWS Organizations user guide, "Quotas")."""
 _MAKES = ("ec2:CreateImage", "ec2:CreateSnapshot", "ec2:CreateVolume", "ec2:RunInstances")
 _INSTANCES = "arn:aws:ec2:*:*:instance/*"
-_MARKETS = {"spot": "spot", "on_demand": "on-demand", "reserved": "capacity-block"}
-"""The values of ``ec2:InstanceMarketType``; capacity that is held counts as on demand, but for blocks."""
 _OPERATOR = (
     "Schedules that end boxes are told by their names, not by tags: an operator may change all of them.",
     "Reading is not limited to what the owner has: EC2's Describe calls know no conditions.",
@@ -59,13 +58,27 @@ def _denials(bounds: Bounds) -> list[dict[str, Any]]:
         types = {"StringNotLike": {"ec2:InstanceType": list(bounds.instance_types)}}
         found.append(_deny("NoOtherTypes", ("ec2:RunInstances", "ec2:StartInstances"), _INSTANCES, types))
     if bounds.purchases is not None:
-        ways = {"StringNotEquals": {"ec2:InstanceMarketType": [_MARKETS[each] for each in bounds.purchases]}}
+        markets = [_market_type(Purchase(each)) for each in bounds.purchases]
+        ways = {"StringNotEquals": {"ec2:InstanceMarketType": markets}}
         found.append(_deny("NoOtherWaysOfPaying", ("ec2:RunInstances",), _INSTANCES, ways))
     found += [
         _deny(f"Tag{number}", ("ec2:RunInstances",), _INSTANCES, {"Null": {f"aws:RequestTag/{tag}": "true"}})
         for number, tag in enumerate(bounds.tags, start=1)
     ]
     return found
+
+
+def _market_type(purchase: Purchase) -> str:
+    """The value of ``ec2:InstanceMarketType``; capacity that is held counts as on demand, but for blocks."""
+    match purchase:
+        case Purchase.ON_DEMAND:
+            return "on-demand"
+        case Purchase.SPOT:
+            return "spot"
+        case Purchase.RESERVED:
+            return "capacity-block"
+        case _:
+            assert_never(purchase)
 
 
 def _deny(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, assert_never
 
 from gpucloud.clouds.kit import Ahead, refuse_foreign
 from gpucloud.clouds.profile import Profile
@@ -293,20 +293,26 @@ class AwsProvider:
         """Today's list prices or spot prices. Held capacity is paid for already and is not quoted."""
         now = datetime.now(UTC)
         currency = self._currency(region)
-        if purchase is Purchase.SPOT:
-            return prices.spot(
-                self.clients.ec2(region),
-                region,
-                instance_types,
-                currency=currency,
-                now=now,
-                zone_id=self._zone_id_in(region),
-            )
-        priced_in = prices.PRICE_REGIONS.get(self.clients.partition(region))
-        if purchase is Purchase.RESERVED or priced_in is None:
-            return ()
-        pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
-        return prices.on_demand(pricing, region, instance_types, currency=currency, now=now)
+        match purchase:
+            case Purchase.SPOT:
+                return prices.spot(
+                    self.clients.ec2(region),
+                    region,
+                    instance_types,
+                    currency=currency,
+                    now=now,
+                    zone_id=self._zone_id_in(region),
+                )
+            case Purchase.ON_DEMAND:
+                priced_in = prices.PRICE_REGIONS.get(self.clients.partition(region))
+                if priced_in is None:
+                    return ()
+                pricing = self.clients.client("pricing", priced_in, attempts=READ_ATTEMPTS)
+                return prices.on_demand(pricing, region, instance_types, currency=currency, now=now)
+            case Purchase.RESERVED:
+                return ()
+            case _:
+                assert_never(purchase)
 
     def inquiries(self, instance_types: Sequence[str], regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
         """List prices type by type, spot prices region by region, savings plans some types at a time."""
@@ -385,7 +391,7 @@ class AwsProvider:
 
     def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
         """vCPU quotas of the families."""
-        if self.clients.partition(region) != "aws" or purchase is Purchase.RESERVED:
+        if self.clients.partition(region) != "aws" or purchase.kind.paid_already:
             return ()
         asked = self.clients.client("service-quotas", region, attempts=READ_ATTEMPTS)
         return quotas.headroom(asked, lambda: self.clients.ec2(region), region, instance_types, purchase)

@@ -6,9 +6,9 @@ Codes: the Service Quotas console of EC2 ("Running On-Demand P instances"), as s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.clouds.kit import Ahead, in_threads
 from gpucloud.resources import Quota
@@ -23,19 +23,27 @@ REQUEST = (
 )
 """Source: AWS CLI Command Reference, service-quotas request-service-quota-increase."""
 
-CODES: Sequence[tuple[str, Purchase, str]] = (
-    (r"(g|vt)\d", Purchase.ON_DEMAND, "L-DB2E81BA"),
-    (r"(g|vt)\d", Purchase.SPOT, "L-3819A6DF"),
-    (r"p\d", Purchase.ON_DEMAND, "L-417A185B"),
-    (r"p[234]", Purchase.SPOT, "L-7212CCBC"),
-    (r"p5", Purchase.SPOT, "L-C4BD4855"),
-)
-"""The prefixes of the types that count against a quota, the way of paying, and the quota's code."""
+ON_DEMAND_CODES = {r"(g|vt)\d": "L-DB2E81BA", r"p\d": "L-417A185B"}
+SPOT_CODES = {r"(g|vt)\d": "L-3819A6DF", r"p[234]": "L-7212CCBC", r"p5": "L-C4BD4855"}
+"""The prefixes of the types that count against a quota, and the quota's code."""
 
 
 def code_for(instance_type: str, purchase: Purchase) -> str | None:
-    """The quota that a type counts against; ``None`` if unknown."""
-    return next((c for head, way, c in CODES if way is purchase and re.match(head, instance_type)), None)
+    """The quota that a type counts against; ``None`` if unknown, and for held capacity."""
+    codes = _codes_of(purchase)
+    return next((code for head, code in codes.items() if re.match(head, instance_type)), None)
+
+
+def _codes_of(purchase: Purchase) -> Mapping[str, str]:
+    match purchase:
+        case Purchase.ON_DEMAND:
+            return ON_DEMAND_CODES
+        case Purchase.SPOT:
+            return SPOT_CODES
+        case Purchase.RESERVED:
+            return {}
+        case _:
+            assert_never(purchase)
 
 
 def headroom(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, NoReturn, assert_never
 
 from gpucloud.clouds.kit import Limits, bid, check_limits, in_threads
 from gpucloud.clouds.provider import BegunError, Record
@@ -71,17 +71,28 @@ def check(order: Order) -> None:
 def _check_placement(order: Order) -> None:
     """Refuses InfiniBand where the machines would not be joined by it, and more machines than a set takes."""
     if order.fabric is not None and set_name(order) is None:
-        which = {Purchase.SPOT: "on Spot", Purchase.RESERVED: "in held capacity"}.get(
-            order.purchase, "of a zone"
-        )
         raise UsageError(
-            f"InfiniBand joins machines of one availability set, which takes no machine {which}",
+            "InfiniBand joins machines of one availability set, which takes no machine "
+            f"{_outside_of_sets(order.purchase)}",
             hint="--on-demand and no --zone; or leave --rdma out, and the nodes use Ethernet",
         )
     if order.fabric is not None:
         images.refuse_without(order.fabric, order.image, order.arch, order.instance_type)
     if set_name(order) is not None and order.nodes > MOST_IN_SET:
         raise UsageError(f"--nodes {order.nodes}: an availability set on Azure takes {MOST_IN_SET} machines")
+
+
+def _outside_of_sets(purchase: Purchase) -> str:
+    """What keeps a machine of a failed order out of an availability set."""
+    match purchase:
+        case Purchase.ON_DEMAND:
+            return "of a zone"
+        case Purchase.SPOT:
+            return "on Spot"
+        case Purchase.RESERVED:
+            return "in held capacity"
+        case _:
+            assert_never(purchase)
 
 
 # --- the request
@@ -165,12 +176,16 @@ def _security_type(image: Image) -> dict[str, Any]:
 
 def _market(order: Order) -> dict[str, Any]:
     """The part of the body with the way of paying."""
-    if order.purchase is Purchase.SPOT:
-        limit = float(bid(order, "USD", BID_STEP))
-        return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": limit}}
-    if order.purchase is Purchase.RESERVED:
-        return {"capacityReservation": {"capacityReservationGroup": {"id": order.reservation}}}
-    return {}
+    match order.purchase:
+        case Purchase.ON_DEMAND:
+            return {}
+        case Purchase.SPOT:
+            limit = float(bid(order, "USD", BID_STEP))
+            return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": limit}}
+        case Purchase.RESERVED:
+            return {"capacityReservation": {"capacityReservationGroup": {"id": order.reservation}}}
+        case _:
+            assert_never(order.purchase)
 
 
 # --- the calls

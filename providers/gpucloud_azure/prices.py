@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.clouds.kit import amount_of, in_threads
 from gpucloud.resources import HeldCapacity, Quote
@@ -35,15 +35,27 @@ def condition_for(region: str, sizes: Sequence[str]) -> str:
 
 def price_of(rows: Iterable[Mapping[str, Any]], region: str, size: str, purchase: Purchase) -> Decimal | None:
     """The hourly price of a size on Linux among the API's rows; the highest, should they name several."""
+    wants_spot = _wants_spot(purchase)
     amounts = [
         amount
         for row in rows
         if (row.get("armRegionName"), row.get("armSkuName")) == (region, size)
         and _is_ours(row)
-        and is_spot(row) == (purchase is Purchase.SPOT)
+        and is_spot(row) == wants_spot
         and (amount := amount_of(row.get("retailPrice"))) is not None
     ]
     return max(amounts, default=None)
+
+
+def _wants_spot(purchase: Purchase) -> bool:
+    """Whether the price is in the rows of Spot; held capacity has the price on demand."""
+    match purchase:
+        case Purchase.SPOT:
+            return True
+        case Purchase.ON_DEMAND | Purchase.RESERVED:
+            return False
+        case _:
+            assert_never(purchase)
 
 
 def _names(row: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpucloud.resources import Bounds, CloudPolicy, CloudRole
 from gpucloud_azure.checkup import policy
+from gpucloud_pricing.purchases import Purchase
 
 _MACHINES = "Microsoft.Compute/virtualMachines"
 _MADE = [_MACHINES, "Microsoft.Compute/disks", "Microsoft.Compute/snapshots"]
@@ -70,9 +71,9 @@ def _denials(bounds: Bounds) -> list[dict[str, Any]]:
         sizes = {"field": f"{_MACHINES}/sku.name", "notIn": list(bounds.instance_types)}
         found.append({"allOf": [machine, sizes]})
     spot = {"field": f"{_MACHINES}/priority", "equals": "Spot"}
-    if bounds.purchases is not None and "spot" not in bounds.purchases:
+    if bounds.purchases is not None and Purchase.SPOT not in bounds.purchases:
         found.append({"allOf": [machine, spot]})
-    if bounds.purchases == ("spot",):
+    if bounds.purchases == (Purchase.SPOT,):
         found.append({"allOf": [machine, {"not": spot}]})
     found += [{"allOf": [machine, {"field": f"tags['{tag}']", "exists": "false"}]} for tag in bounds.tags]
     return found

@@ -258,7 +258,7 @@ class AzureProvider:
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
         """Today's list prices or spot prices. Held capacity is paid for already and is not quoted."""
-        if purchase is Purchase.RESERVED or not instance_types:
+        if purchase.kind.paid_already or not instance_types:
             return ()
         return prices.quotes(self.clients, region, instance_types, purchase, now=datetime.now(UTC))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
 from gpucloud.clouds.kit import together
 from gpucloud.resources import Quota
@@ -52,25 +52,26 @@ def headroom(
     clients: Clients, region: str, sizes: Sequence[str], purchase: Purchase, families: Families
 ) -> Sequence[Quota]:
     """The quotas that a launch of these sizes counts against. Held capacity has been counted already."""
-    if purchase is Purchase.RESERVED or not sizes:
+    counted_as = _counted_as(purchase)
+    if counted_as is None or not sizes:
         return ()
+    by_family, kind = counted_as
 
     def usage() -> list[Mapping[str, Any]]:
         return [plain(each) for each in clients.compute().usage.list(region)]
 
     def family_of() -> Mapping[str, str]:
-        return families.of(clients, region) if purchase is Purchase.ON_DEMAND else {}
+        return families.of(clients, region) if by_family else {}
 
     used: Any
     family: Any
     used, family = together(usage, family_of)
     counted: dict[str, list[str]] = {}
     for size in sizes:
-        for name in (REGIONAL, family.get(size)) if purchase is Purchase.ON_DEMAND else (SPOT,):
+        for name in (REGIONAL, family.get(size)) if by_family else (SPOT,):
             if name:
                 counted.setdefault(name.lower(), []).append(size)
     subscription = clients.subscription()
-    kind = "lowPriority" if purchase is Purchase.SPOT else "dedicated"
     return [
         Quota(
             cloud=CLOUD,
@@ -88,3 +89,16 @@ def headroom(
         for each in used
         if str(each["name"]["value"]).lower() in counted
     ]
+
+
+def _counted_as(purchase: Purchase) -> tuple[bool, str] | None:
+    """Whether machines count by family and region, and the type of their quotas; ``None`` for none."""
+    match purchase:
+        case Purchase.ON_DEMAND:
+            return True, "dedicated"
+        case Purchase.SPOT:
+            return False, "lowPriority"
+        case Purchase.RESERVED:
+            return None
+        case _:
+            assert_never(purchase)

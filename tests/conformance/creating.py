@@ -182,7 +182,7 @@ class Creating(Conformance):
         held = source.held(order.region, [order.instance_type])
         assert [each.free > 0 for each in held if each.id == held_id] == [True]
         _, machines = bought(harness, replace(order, reservation=held_id, purchase=Purchase.RESERVED))
-        running(harness, machines[0])
+        assert running(harness, machines[0]).purchase is Purchase.RESERVED
         left = {each.id: each.free for each in source.held(order.region, [order.instance_type])}
         assert left.get(held_id, 0) == next(each.free for each in held if each.id == held_id) - 1
 

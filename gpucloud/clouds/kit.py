@@ -4,6 +4,7 @@
 :func:`in_threads`        many calls of one kind at the same time
 :func:`together`          a few different calls at the same time
 :class:`Ahead`            a call that is started now and waited for later
+:func:`checked`           the answer to a question that is asked while its permission is checked
 :func:`refuse_foreign`    refuses a resource of another account, which must not pass for gone
 :func:`gone_is_fine`      makes the deletion of a resource that is gone a success
 :func:`check_limits`      refuses an order that is beyond what the cloud accepts
@@ -98,6 +99,18 @@ class Ahead(Generic[T]):
             self._value = self._call()
         except Exception as error:
             self._error = error
+
+
+def checked(check: Callable[[], object], ask: Callable[[], T]) -> T:
+    """The result of a call that only reads, made at the same time as the check that it may be believed.
+
+    Raises what the check raises, whatever the call gave or raised; then what the call raises.
+    """
+    passed = Ahead(check)
+    try:
+        return ask()
+    finally:
+        passed.result()
 
 
 # --- malformed answers

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, BinaryIO
 
-from gpucloud.clouds.kit import Ahead, bid, refuse_foreign
+from gpucloud.clouds.kit import Ahead, bid, checked, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     CommitmentInquiry,
@@ -244,8 +244,7 @@ class AlibabaProvider:
 
     def get(self, ref: Ref, /) -> Resource:
         """One resource by id."""
-        self._refuse_foreign(ref)
-        return find.get(ref, self.clients, self._proof)
+        return checked(lambda: self._refuse_foreign(ref), lambda: find.get(ref, self.clients, self._proof))
 
     def find(self, search: Search, /) -> SearchResult:
         """All resources with gpucloud's tags, in the regions of the search or in all of the account."""

@@ -353,7 +353,7 @@ def _endless(operation: str) -> Exception:
 def find(
     search: Search,
     regions: Sequence[str],
-    account: str,
+    account: Callable[[], str],
     ec2: Callable[[str], EC2Client],
     zone_id: Callable[[str], Callable[[str], str]],
 ) -> SearchResult:
@@ -365,7 +365,7 @@ def find(
     Args:
         search: the resources to search for.
         regions: the regions.
-        account: the account of the credentials.
+        account: returns the account of the credentials; called once something was read.
         ec2: returns the client of a region.
         zone_id: returns, for a region, the function from AZ names to AZ ids.
     """
@@ -378,7 +378,7 @@ def find(
         try:
             with reading(_SHELVES[kind].operation):
                 resources = [
-                    resource_of(kind, item, account=account, region=region, zone_id=zone_id(region))
+                    resource_of(kind, item, account=account(), region=region, zone_id=zone_id(region))
                     for item in _read(kind, ec2(region), filters_for(search, kind))
                 ]
             # EC2's filters take * and ? as wildcards; their results are compared exactly.
@@ -394,6 +394,7 @@ def find(
         return SearchResult(resources=())
     with ThreadPool(min(THREADS, len(questions))) as pool:
         seen = pool.map(look, questions, chunksize=1)
+    account()  # raises where it could not be read: no region answers for that
     unread = {answer.region: answer for answer in seen if isinstance(answer, UnreadableRegion)}
     return SearchResult(
         resources=tuple(resource for answer in seen if isinstance(answer, list) for resource in answer),

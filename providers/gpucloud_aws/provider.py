@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, BinaryIO, assert_never
 
-from gpucloud.clouds.kit import Ahead, refuse_foreign
+from gpucloud.clouds.kit import Ahead, checked, refuse_foreign
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     CommitmentInquiry,
@@ -225,7 +225,9 @@ class AwsProvider:
 
     def get(self, ref: Ref, /) -> Resource:
         """One resource by id."""
-        self._refuse_foreign(ref)
+        return checked(lambda: self._refuse_foreign(ref), lambda: self._shown(ref))
+
+    def _shown(self, ref: Ref) -> Resource:
         if ref.kind is ResourceKind.SCHEDULE:
             return schedule.get(self._scheduler(ref.region), ref)
         return find.get(ref, self.clients.ec2_once(ref.region), self._zone_id_in(ref.region))
@@ -234,7 +236,7 @@ class AwsProvider:
         """All resources with gpucloud's tags, in the regions of the search or in all enabled ones."""
         account = Ahead(self.account)
         regions = search.regions if search.regions is not None else self._enabled_regions()
-        return find.find(search, regions, account.result(), self.clients.ec2, self._zone_id_in)
+        return find.find(search, regions, account.result, self.clients.ec2, self._zone_id_in)
 
     def delete(self, ref: Ref, /) -> None:
         """Deletes one resource of any kind."""

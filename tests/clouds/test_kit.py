@@ -17,6 +17,7 @@ from gpucloud.clouds.kit import (
     bid,
     check_limits,
     check_user_data,
+    checked,
     gone_is_fine,
     image_row,
     in_threads,
@@ -62,6 +63,27 @@ def test_calls_know_the_context_that_they_are_made_in() -> None:
     told: ContextVar[str] = ContextVar("told", default="nothing")
     told.set("what for")
     assert in_threads(lambda _: told.get(), [1, 2]) == ["what for"] * 2
+
+
+def test_a_question_is_asked_while_its_permission_is_checked() -> None:
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
+    assert checked(meeting.wait, lambda: (meeting.wait(), "here")[1]) == "here"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_no_answer_counts_without_the_permission(*, answers: bool) -> None:
+    """Another account says of any resource that it does not exist: that must never pass for its end."""
+
+    def refuse() -> None:
+        raise UsageError("another account's")
+
+    def ask() -> str:
+        if answers:
+            return "here"
+        raise KeyError("gone")
+
+    with pytest.raises(UsageError, match="another account's"):
+        checked(refuse, ask)
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -856,12 +856,19 @@ def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
     assert wire.sent["TagResources"][0]["Tag.1.Value"] == "none"
 
 
-@pytest.mark.parametrize("verb", ["get", "delete", "console"])
+@pytest.mark.parametrize("verb", ["delete", "console"])
 def test_what_belongs_to_another_account_is_never_touched(wire: Wire, verb: str) -> None:
     """Another account would show nothing, which must not pass for gone."""
     with pytest.raises(UsageError, match=f"for {ACCOUNT}"):
         getattr(provider(), verb)(ref(ResourceKind.INSTANCE, "i-1", account="999"))
     assert set(wire.sent) == {"GetCallerIdentity"}
+
+
+def test_what_is_read_beside_the_check_of_the_account_counts_only_after_it(wire: Wire) -> None:
+    """The list may already say that there is nothing: in another account that is no end."""
+    with pytest.raises(UsageError, match=f"for {ACCOUNT}"):
+        provider().get(ref(ResourceKind.INSTANCE, "i-1", account="999"))
+    assert all(name == "GetCallerIdentity" or name.startswith("Describe") for name in wire.sent)
 
 
 def test_a_kind_that_the_cloud_does_not_have_is_refused(wire: Wire) -> None:

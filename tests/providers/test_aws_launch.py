@@ -313,7 +313,7 @@ def test_what_does_not_exist_is_not_found_and_its_deletion_is_success(
     aws.delete(ref(kind, resource_id))
 
 
-def test_another_accounts_thing_is_neither_looked_at_nor_called_gone(aws: AwsProvider) -> None:
+def test_another_accounts_thing_is_never_called_gone(aws: AwsProvider) -> None:
     """Under other credentials AWS says "not found", which must not end what is owed."""
     foreign = ref(ResourceKind.INSTANCE, "i-0123456789abcdef0", account="999999999999")
     for verb in (aws.get, aws.delete):

@@ -39,7 +39,7 @@ from gpucloud_pricing.purchases import Purchase
 TOKEN_TAG = f"{TAG_PREFIX}key"
 """The tag with the create call's ClientToken: the API has no filter by the token itself."""
 
-THREADS = 48  # one call for each region and kind: some 200 calls
+THREADS = 96  # one call for each region, kind and tag that marks: some 600 calls
 READ_ATTEMPTS = 3
 PAGES = 1000  # more is not an account, it is a broken or hostile endpoint
 
@@ -213,20 +213,20 @@ def find(
     narrow = search.token or search.machines_only
     shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
-    def once(place: Place, kind: ResourceKind, look: Look) -> list[Resource]:
-        proven = Ahead(partial(proof.demand, place.region)) if kind is ResourceKind.INSTANCE else None
-        listed = (resource for each in asked for resource in _read(look, place, each))
-        resources = {resource.ref: resource for resource in listed}.values()
+    def once(place: Place, kind: ResourceKind, look: Look, tags: Asked) -> list[Resource]:
+        decisive = kind is ResourceKind.INSTANCE and tags is asked[0]  # one proof is enough for a region
+        proven = Ahead(partial(proof.demand, place.region)) if decisive else None
+        resources = list(_read(look, place, tags))
         if proven is not None and not resources:
             proven.result()
         return [resource for resource in resources if search.admits(resource.tags)]
 
-    def patiently(where: tuple[Place, tuple[ResourceKind, Look]]) -> list[Resource] | UnreadableRegion:
-        place, (kind, look) = where
+    def patiently(where: tuple[Place, tuple[ResourceKind, Look], Asked]) -> list[Resource] | UnreadableRegion:
+        place, (kind, look), tags = where
         attempt = 0
         while True:
             try:
-                return once(place, kind, look)
+                return once(place, kind, look, tags)
             except Exception as error:
                 verdict = classify(error)
                 if verdict is None:
@@ -239,11 +239,12 @@ def find(
 
     if not places:
         return SearchResult(resources=())
-    questions = list(product(places, shelves))
+    questions = list(product(places, shelves, asked))
     with ThreadPool(min(THREADS, len(questions))) as pool:
         seen = pool.map(patiently, questions, chunksize=1)
     unread = {answer.region: answer for answer in seen if isinstance(answer, UnreadableRegion)}
+    listed = (resource for answer in seen if isinstance(answer, list) for resource in answer)
     return SearchResult(
-        resources=tuple(resource for answer in seen if isinstance(answer, list) for resource in answer),
+        resources=tuple({resource.ref: resource for resource in listed}.values()),  # some have both tags
         unread=tuple(unread.values()),
     )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -158,8 +158,10 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     return network
 
 
-def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence[TagTypeDef]) -> str:
-    """Creates the box's security group, or finds the one created before, with exactly the order's rules.
+def group(
+    order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence[TagTypeDef]
+) -> tuple[str, Callable[[], None]]:
+    """Creates the box's security group, or finds the one created before.
 
     Args:
         order: the order; its name is the group's name.
@@ -169,7 +171,7 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
         tags: the group's tags.
 
     Returns:
-        The group's id.
+        The group's id, and what gives it exactly the rules of the order: a call for which not all must wait.
 
     Raises:
         ForeignGroupError: the name is taken by a group that is not this box's.
@@ -195,15 +197,14 @@ def group(order: Order, vpc: str, ec2: EC2Client, record: Record, tags: Sequence
             raise
         found = _named(ec2, order, vpc)
         made(found["GroupId"])
-        members_of = found["GroupId"] if order.nodes > 1 else None
-        set_rules(ec2, found, wanted_rules(order.allow_from, order.ports, members_of=members_of))
-        return found["GroupId"]
+        return found["GroupId"], lambda: set_rules(ec2, found, rules_of(order, found["GroupId"]))
     made(group_id)
-    members_of = group_id if order.nodes > 1 else None
-    _let_in(
-        ec2, group_id, _atoms(wanted_rules(order.allow_from, order.ports, members_of=members_of)).values()
-    )
-    return group_id
+    return group_id, lambda: _let_in(ec2, group_id, _atoms(rules_of(order, group_id)).values())
+
+
+def rules_of(order: Order, group_id: str) -> list[IpPermissionTypeDef]:
+    """The ingress rules of an order's group."""
+    return wanted_rules(order.allow_from, order.ports, members_of=group_id if order.nodes > 1 else None)
 
 
 def let_out(group_id: str, ec2: EC2Client) -> None:

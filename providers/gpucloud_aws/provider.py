@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, BinaryIO, assert_never
 
-from gpucloud.clouds.kit import Ahead, checked, refuse_foreign
+from gpucloud.clouds.kit import Ahead, checked, refuse_foreign, together
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     CommitmentInquiry,
@@ -177,14 +177,23 @@ class AwsProvider:
             if order.zone
             else network.subnet_for(order.instance_type, choice, ec2)
         )
-        joint = cluster.joint_of(order, ec2) if order.nodes > 1 else None
+        joint = Ahead(lambda: cluster.joint_of(order, ec2)) if order.nodes > 1 else None
+        fabric = joint.result() if joint and order.fabric else None  # refuses before anything is made
         tags = create.tags_of(order)
-        group = network.group(order, subnet.vpc, ec2, record, tags)
+        group, let_in = network.group(order, subnet.vpc, ec2, record, tags)
+        if joint is None:
+            let_in()
+            placement_group = None
+        else:  # what only several nodes need is asked and made while the rest is: they take no longer
+
+            def keep_close() -> str | None:
+                clusters = joint.result().clusters
+                return cluster.placement_group(order, ec2, record, tags) if clusters else None
+
+            _, placement_group = together(let_in, keep_close)
         if order.fabric:
             network.let_out(group, ec2)
-        together = joint is not None and joint.clusters
-        placement_group = cluster.placement_group(order, ec2, record, tags) if together else None
-        interfaces = cluster.interfaces(joint if order.fabric else None, subnet.id, group)
+        interfaces = cluster.interfaces(fabric, subnet.id, group)
         if len(interfaces) > 1 and order.vacancy is None:  # else it gets the one of the node before it
             cluster.addresses(order, ec2, record, tags)
         return create.request_of(
@@ -538,8 +547,8 @@ class AwsProvider:
         shown = ec2.describe_security_groups(GroupIds=[group.id])["SecurityGroups"]
         if not shown:
             raise errors.GoneError(f"AWS shows no group {group.id} in {group.region}")
-        together = any(rule.get("UserIdGroupPairs") for rule in shown[0].get("IpPermissions", []))
-        wanted = network.wanted_rules(cidrs, ports, members_of=group.id if together else None)
+        joined = any(rule.get("UserIdGroupPairs") for rule in shown[0].get("IpPermissions", []))
+        wanted = network.wanted_rules(cidrs, ports, members_of=group.id if joined else None)
         network.set_rules(ec2, shown[0], wanted)
 
     def caller_address(self) -> str:

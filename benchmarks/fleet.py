@@ -100,7 +100,7 @@ def looked_after() -> Row:
     What comes on top is one search in each region: botocore takes 1 s to parse 1,000 machines.
     """
     with sandbox() as (_, environment), client_of(environment) as client:
-        fleet = client.fleet(lab())
+        fleet = client.engines.fleet(lab())
         names = fleet.cluster.slots("t4")
         fleet.want(names)
         with client._session.operation() as context:  # pyright: ignore[reportPrivateUsage]
@@ -118,7 +118,7 @@ def launched() -> Row:
     counts: dict[bool, int] = {}
     for gang in (True, False):
         with sandbox() as (endpoint, environment), client_of(environment) as client:
-            fleet = client.fleet(lab())
+            fleet = client.engines.fleet(lab())
             endpoint.client.pace(latency_s=2 * LATENCY_S)
             result = fleet.up(fleet.cluster.slots("t4")[:TOGETHER], gang=gang)
             endpoint.client.pace(latency_s=0.0)

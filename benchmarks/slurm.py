@@ -46,7 +46,7 @@ def _resumed_s() -> float:
         command = (GPUCLOUD, "--sandbox", "slurm", "resume", "--cluster", str(file))
         taken = run((*command, f"lab-t4-[1-{RESUMED}]"), environment)
         with client_of(environment) as client:
-            if len(client.fleet(file).seen()) != RESUMED:
+            if len(client.engines.fleet(file).seen()) != RESUMED:
                 raise RuntimeError("not all nodes are wanted")
     return taken.seconds
 
@@ -58,11 +58,11 @@ def looked_after() -> Row:
         file = Path(folder, "cluster.yaml")
         file.write_text(CLUSTER.format(most=SLOTS))
         with client_of(environment) as client:
-            fleet = client.fleet(file)
+            fleet = client.engines.fleet(file)
             fleet.want(fleet.cluster.slots("t4"))
             with client._session.operation() as context:  # pyright: ignore[reportPrivateUsage]
                 journalled(context)
-            slurm = client.slurm(file)
+            slurm = client.engines.slurm(file)
             taken_s = seconds(slurm.sync)
             if any(slot.state is not SlotState.READY for slot in fleet.seen()):
                 raise RuntimeError("not all nodes are up")

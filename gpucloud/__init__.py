@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpucloud.api.box import Box, Completed
+    from gpucloud.api.box import Box
     from gpucloud.api.client import Client
     from gpucloud.api.fleet import Fleet
+    from gpucloud.api.nodes import Completed
     from gpucloud.api.prices import Prices
     from gpucloud.api.results import Ended, Launched, Looked, Proposal, Ran, Recovered, Searched, Swept
-    from gpucloud.api.runs import Run, RunAttempt
+    from gpucloud.api.run import Run, RunAttempt
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.stored import RunStore
     from gpucloud.api.volume import Volume
@@ -80,14 +81,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "gpucloud.api.box": "Box Completed",
+    "gpucloud.api.box": "Box",
+    "gpucloud.api.nodes": "Completed",
     "gpucloud.api.client": "Client",
     "gpucloud.api.fleet": "Fleet",
     "gpucloud.api.prices": "Prices",
     "gpucloud.api.results": "Ended Launched Looked Proposal Ran Recovered Searched Swept",
     "gpucloud.api.snapshot": "Snapshot",
     "gpucloud.api.volume": "Volume",
-    "gpucloud.api.runs": "Run RunAttempt",
+    "gpucloud.api.run": "Run RunAttempt",
     "gpucloud.api.stored": "RunStore",
     "gpucloud.checkup": "Checked",
     "gpucloud.clouds.audit": "AuditRecord",

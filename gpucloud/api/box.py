@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from gpucloud.api.nodes import Completed, Nodes
 from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
+from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
@@ -18,22 +21,15 @@ from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Money, number
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
     from gpucloud.api.documents import BoxDocument, GuardDocument
+    from gpucloud.api.session import Session
+    from gpucloud.boxes.power import Start, Stop
     from gpucloud.clusters.members import Members
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.runs.job import Write
+    from gpucloud.runtime.context import Context
     from gpucloud.ssh.job import JobState
     from gpucloud_pricing.documents import GpuDocument
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
-    """A command that ended on a box: its exit code and its output, at most 1 MiB of each stream."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +97,13 @@ class Box:
     guards: tuple[GuardReport | None, ...]
     abandoned: bool
     runs_command: bool
-    _client: Client = field(repr=False, compare=False)
+    _session: Session = field(repr=False, compare=False)
 
     @classmethod
-    def read(cls, box: JournalBox, client: Client, now: datetime) -> Box:
+    def read(cls, box: JournalBox, session: Session, now: datetime) -> Box:
         """A box from the journal's record, at a moment."""
         place, offer = box.place, box.offer
-        price, measured, billing_of = box.price, box.measured, client.billing_of
+        price, measured, billing_of = box.price, box.measured, session.billing_of
         cost = cost_so_far(box, now, billing_of)
         return cls(
             name=box.name,
@@ -138,13 +134,13 @@ class Box:
             mig=measured.slices if measured else (),
             accept_test=measured.gpu_tests if measured else (),
             replaced=box.replaced,
-            results_of=_results_of(box, client),
+            results_of=_results_of(box, session),
             setup_error=box.setup_error or None,
             guards=box.guards,
             abandoned=(box.is_remains or box.is_halting)
-            and claim(box.lease, client.journal.now()) is not Claim.HELD,
+            and claim(box.lease, session.journal.now()) is not Claim.HELD,
             runs_command=bool(box.wanted.spec.get("run")),
-            _client=client,
+            _session=session,
         )
 
     @property
@@ -213,7 +209,7 @@ class Box:
         Raises:
             CloudError: the cloud did not answer, or refused.
         """
-        return self._client.get(self.id, live=live)
+        return read_box(self._session, self.id, live=live)
 
     def exec(
         self, command: Sequence[str], *, node: int = 0, stdin: bytes = b"", timeout_s: float = 60.0
@@ -230,7 +226,7 @@ class Box:
             UsageError: the box has ended, or has no such node.
             ConnectionFailedError: it cannot be reached, or a limit of time or size was exceeded.
         """
-        return self._client.exec(self.id, command, node=node, stdin=stdin, timeout_s=timeout_s)
+        return Nodes(self._session).exec(self.id, command, node=node, stdin=stdin, timeout_s=timeout_s)
 
     def exec_all(self, command: Sequence[str], show: Callable[[int, str, bool], None]) -> list[int]:
         """Runs a program on every node at the same time; its arguments are passed unchanged.
@@ -247,7 +243,7 @@ class Box:
             UsageError: the box has ended.
             ConnectionFailedError: a node cannot be reached, or a connection was lost.
         """
-        return self._client.exec_all(self.id, command, show)
+        return Nodes(self._session).exec_all(self.id, command, show)
 
     def start_job(self, command: Sequence[str], *, nodes: Sequence[int] | None = None) -> str:
         """Starts a program that keeps running after the connection ends; its arguments are passed unchanged.
@@ -265,7 +261,7 @@ class Box:
             UsageError: the box has ended, or has no such node.
             ConnectionFailedError: a node cannot be reached.
         """
-        return self._client.start_job(self.id, command, nodes=nodes)
+        return Nodes(self._session).start_job(self.id, command, nodes=nodes)
 
     def jobs(self, *, node: int = 0) -> list[JobState]:
         """The jobs of a node, each with its exit code if it has ended; ``run`` is that of a launch or a run.
@@ -273,7 +269,7 @@ class Box:
         Raises:
             ConnectionFailedError: the node cannot be reached.
         """
-        return self._client.jobs(self.id, node=node)
+        return Nodes(self._session).jobs(self.id, node=node)
 
     def run(
         self,
@@ -300,7 +296,7 @@ class Box:
             BoxLostError: the box ended before the job did.
             ConnectionFailedError: the box no longer answers.
         """
-        return self._client.run_job(
+        return Nodes(self._session).run(
             self.id, command, environment=environment or {}, out=out, err=err, timeout_s=timeout_s
         )
 
@@ -312,7 +308,7 @@ class Box:
         Raises:
             NotCopiedError: they could not be copied.
         """
-        self._client.sync(self.id, source, destination, up=True, node=node)
+        Nodes(self._session).sync(self.id, source, destination, up=True, node=node)
 
     def download(self, source: str, destination: str = ".", *, node: int = 0) -> None:
         """Copies files from a node, as rsync does.
@@ -320,7 +316,7 @@ class Box:
         Raises:
             NotCopiedError: they could not be copied.
         """
-        self._client.sync(self.id, source, destination, up=False, node=node)
+        Nodes(self._session).sync(self.id, source, destination, up=False, node=node)
 
     def hosts(self) -> Members:
         """The nodes, for programs that work on several: how each is reached, and its GPUs. Asks no cloud.
@@ -328,7 +324,7 @@ class Box:
         Raises:
             UsageError: none can be reached: the box has ended, or its keys are on another machine.
         """
-        return self._client.hosts(self.id)
+        return Nodes(self._session).hosts(self.id)
 
     def hosts_text(self, form: str = "hostfile") -> str:
         """The nodes in the format of another program. Asks no cloud.
@@ -340,7 +336,7 @@ class Box:
         Raises:
             UsageError: as :meth:`hosts`; the format is another, or needs an address that is not known yet.
         """
-        return self._client.hosts_text(self.id, form)
+        return Nodes(self._session).hosts_text(self.id, form)
 
     def logs(self, source: str = "boot", *, node: int = 0, job: str = "run") -> str:
         """A log of a node: ``boot``, ``guard`` or ``job``; ``console`` is the console output from the cloud.
@@ -350,28 +346,109 @@ class Box:
         Raises:
             ConnectionFailedError: the node cannot be reached.
         """
-        return self._client.logs(self.id, source, node=node, job=job)
+        return Nodes(self._session).logs(self.id, source, node=node, job=job)
 
-    def extend(self, ttl: timedelta | None, *, add: bool = False) -> Box:
+    def extend(
+        self,
+        ttl: timedelta | None,
+        *,
+        add: bool = False,
+        confirm: Callable[[datetime | None, datetime], bool] | None = None,
+    ) -> Box:
         """Moves the deadline of the box, later or earlier, to ``ttl`` from now; ``None`` for no deadline.
 
-        With ``add``, the deadline becomes later by ``ttl``.
+        Args:
+            ttl: the time from now.
+            add: the deadline becomes later by ``ttl``, instead.
+            confirm: is called with the old and the new deadline before it becomes earlier; by default,
+                nothing is confirmed.
 
         Raises:
-            UsageError: it cannot be moved, or another process holds the box.
+            UsageError: it cannot be moved, or another process holds the box; or ``confirm`` returned
+                ``False``.
             CloudError: the cloud refused.
         """
-        return self._client.extend(self.id, ttl, add=add)
+        from gpucloud.boxes.deadline import extend
+        from gpucloud.planning.lifetime import refuse_short
 
-    def stop(self, *, keep: timedelta | None = None) -> Box:
-        """Stops it: only its disk, and the address that it keeps, are billed. See :meth:`Client.stop`."""
-        return self._client.stop(self.id, keep=keep)
+        if not add:  # a deadline that only becomes later cannot be too early
+            refuse_short(ttl, "--ttl")
+        with self._settled() as (context, box):
+            return self._now(extend(context, box, ttl, add=add, confirm=confirm))
+
+    def stop(self, *, keep: timedelta | None = None, confirm: Callable[[Stop], bool] | None = None) -> Box:
+        """Stops it: only its disk, and the address that it keeps, are billed until it is started.
+
+        Args:
+            keep: after how long the stopped box is deleted; by default, 7 days. For one that is stopped
+                already, the time counts from now.
+            confirm: is called with what is lost before anything is changed; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: it cannot be stopped; or ``confirm`` returned ``False``.
+            ConnectionFailedError: it cannot be reached.
+            CloudError: the cloud refused; it runs on.
+            OwedError: it is not known to be stopped, or its compute is billed on.
+        """
+        from gpucloud.boxes.power import stop
+        from gpucloud.ending.stopping import KEEP, LEAST_KEEP
+
+        keep = KEEP if keep is None else keep
+        if keep < LEAST_KEEP:
+            raise UsageError("--keep: a stopped box is kept for at least 1h", hint="use a larger --keep")
+        with self._settled() as (context, box):
+            return self._now(stop(context, box, self._session.catalog.market, keep, confirm))
 
     def start(
-        self, *, ttl: timedelta | Literal["none"] | None = None, max_price: Decimal | None = None
+        self,
+        *,
+        ttl: timedelta | Literal["none"] | None = None,
+        max_price: Decimal | None = None,
+        confirm: Callable[[Start], bool] | None = None,
     ) -> Box:
-        """Starts it again at today's price. See :meth:`Client.start`."""
-        return self._client.start(self.id, ttl=ttl, max_price=max_price)
+        """Starts a stopped box at today's price, and waits until its GPUs answer over ssh.
+
+        Args:
+            ttl: the time to live from now; by default, that of its launch.
+            max_price: the limit in USD per hour; by default, that of its launch, or its previous price and
+                the margin of a launch.
+            confirm: is called with the price before anything is bought; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: it is not stopped; or ``confirm`` returned ``False``.
+            PriceError: it costs more than the limit; it stays stopped.
+            CloudError: there is no capacity, or the cloud refused; it stays stopped.
+            OwedError: it is not ready, and not known to be stopped again.
+        """
+        from gpucloud.boxes.power import lifetime_at_start, start
+        from gpucloud.planning.lifetime import refuse_short
+
+        lives = None if ttl is None or ttl == "none" else ttl
+        refuse_short(lives, "--ttl")
+        with self._settled() as (context, box):
+            started = start(
+                context,
+                box,
+                self._session.catalog.market,
+                lives=lifetime_at_start(box) if ttl is None else lives,
+                max_price_usd=max_price,
+                confirm=confirm,
+            )
+            return self._now(started)
+
+    def setup(self) -> Box:
+        """Repeats its set-up, and makes it ready.
+
+        Raises:
+            SetupFailedError: it failed again; the box stays until its deadline.
+            UsageError: the set-up of this box cannot be repeated.
+            ConnectionFailedError: the box cannot be reached.
+            BoxLostError: the box ended meanwhile.
+        """
+        from gpucloud.boxes.set_up import repeat_setup
+
+        with self._settled() as (context, box):
+            return self._now(repeat_setup(context, box))
 
     def down(self) -> Box:
         """Deletes the box; returns when the cloud confirms that nothing billable is left.
@@ -379,7 +456,43 @@ class Box:
         Raises:
             OwedError: something may still be billed; the next changing command continues.
         """
-        return self._client.down([self.id]).boxes[0]
+        from gpucloud.api.ending import down
+
+        with self._session.operation() as context:
+            ended, _ = down(self._session, context, [self.id], None, None, with_results=False)
+        return self._now(ended[0])
+
+    @contextmanager
+    def _settled(self) -> Generator[tuple[Context, JournalBox]]:
+        """The context of a changing call, after what earlier calls left is done; and the box as it is now."""
+        from gpucloud.runs.first_step import settle_first
+
+        with self._session.operation() as context:
+            settle_first(context)
+            yield context, self._session.find(self.id)
+
+    def _now(self, box: JournalBox) -> Box:
+        return Box.read(box, self._session, self._session.now())
+
+
+def read_boxes(session: Session, *, over: bool = False, run_id: str | None = None) -> list[Box]:
+    """The owner's boxes in the journal, oldest first; ``over`` adds deleted and failed ones."""
+    found, now = session.journal.boxes(owner=session.owner, over=over), session.now()
+    return [Box.read(box, session, now) for box in found if run_id is None or box.run_id == run_id]
+
+
+def read_box(session: Session, name: str, *, live: bool = False) -> Box:
+    """The box of this name or id; with ``live``, updated from its cloud and its guards.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if live:
+        from gpucloud.boxes.look import look
+
+        with session.operation() as context:
+            look(context, [session.find(name)], {})
+    return Box.read(session.find(name), session, session.now())
 
 
 def _time(at: datetime | None) -> str | None:
@@ -406,10 +519,10 @@ def _gpu_document(gpu: Gpu) -> GpuDocument:
     return {"model": gpu.model, "count": number(gpu.count), "memory_gib": memory}
 
 
-def _results_of(box: JournalBox, client: Client) -> str | None:
+def _results_of(box: JournalBox, session: Session) -> str | None:
     """The run whose files a box is kept for."""
     if box.run_id is None or box.attended or box.state is not BoxState.READY:
         return None
-    runs = client.journal.runs_named(box.owner, box.run_id)
+    runs = session.journal.runs_named(box.owner, box.run_id)
     kept = any(run.state is RunState.FETCHING and run.not_fetched and run.box == box.id for run in runs)
     return box.run_id if kept else None

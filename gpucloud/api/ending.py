@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpucloud.api.box import Box
 from gpucloud.api.fetching import bring_home
-from gpucloud.api.results import Ended, Searched
-from gpucloud.api.runs import Run, find_run
+from gpucloud.api.run import Run, find_run
 from gpucloud.boxes.connection import find_box
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.bring_up.bring_up import targets
@@ -29,41 +27,45 @@ from gpucloud.ssh.keys import key_folder
 from gpucloud.storage.attachments import free_unused
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
+    from gpucloud.ending.discovery import Survey
 
-ConfirmDown = Callable[[Sequence[Box]], bool]
+ConfirmDown = Callable[[Sequence[JournalBox]], bool]
 """Confirms or refuses the deletion of these boxes."""
 
 
 def down(
-    client: Client,
+    session: Session,
     context: Context,
     names: Sequence[str],
     run_id: str | None,
     confirm: ConfirmDown | None,
     *,
     with_results: bool,
-) -> Ended:
-    """See :meth:`gpucloud.Client.down`; without names and without a run, all of the owner's boxes."""
+) -> tuple[list[JournalBox], Survey | None]:
+    """See :meth:`gpucloud.Client.down`; without names and without a run, all of the owner's boxes.
+
+    Returns:
+        The boxes that were deleted; and what the clouds hold, if a run was searched for.
+    """
     troubles: list[GpucloudError] = []
-    searched: Searched | None = None
+    survey: Survey | None = None
     if run_id is not None:
-        survey, found = take_in_run(context, run_id, lambda: client.catalog.market)
+        survey, found = take_in_run(context, run_id, lambda: session.catalog.market)
         troubles += found
-        searched = Searched.of(survey, context.search())
     boxes = _chosen(context, names, run_id)
     if not boxes:
         context.notice("down", "No boxes to delete.")
     living = [box for box in boxes if box.state not in OVER]
     if living and confirm is not None:
         with context.tasks.asking():
-            agreed = confirm(_read(client, context, living))
+            agreed = confirm(living)
         if not agreed:
             raise UsageError("nothing was deleted")
     kept: Mapping[str, GpucloudError] = {}
     if run_id is not None and not with_results:
         save_deserted(context, run_id)
-        kept = bring_home(client, context, run_id)
+        kept = bring_home(session, context, run_id)
         troubles += kept.values()
         boxes = [context.journal.box(box.id) for box in boxes if box.id not in kept]
         living = [box for box in boxes if box.state not in OVER]
@@ -76,12 +78,11 @@ def down(
     owed = merged(troubles)
     if owed is None and context.tasks.signum is None:
         settle_first(context)
-    still = client.boxes()
     if owed is not None:
         raise owed
     if context.tasks.signum is not None:
         raise InterruptedBySignal("everything asked for was deleted", signum=context.tasks.signum)
-    return Ended(boxes=_read(client, context, ended), living=tuple(still), searched=searched)
+    return list(ended), survey
 
 
 def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[JournalBox]:
@@ -91,12 +92,12 @@ def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[
     return [box for box in journal.boxes(owner=owner) if run_id is None or box.run_id == run_id]
 
 
-def cancel_run(client: Client, context: Context, run_id: str, confirm: Callable[[Run], bool] | None) -> Run:
-    """See :meth:`gpucloud.Client.cancel_run`."""
-    run = find_run(client, run_id)
+def cancel_run(session: Session, context: Context, run_id: str, confirm: Callable[[Run], bool] | None) -> Run:
+    """See :meth:`Runs.cancel`."""
+    run = find_run(session, run_id)
     if confirm is not None and run.state not in RUNS_OVER:
         with context.tasks.asking():
-            agreed = confirm(Run.read(run, client, context.clock()))
+            agreed = confirm(Run.read(run, session, context.clock()))
         if not agreed:
             raise UsageError("nothing was cancelled")
     cancel(context, run)
@@ -107,7 +108,7 @@ def cancel_run(client: Client, context: Context, run_id: str, confirm: Callable[
     if owed is not None:
         raise owed
     forget_code(context, run)
-    return Run.read(context.journal.run(run.id), client, context.clock())
+    return Run.read(context.journal.run(run.id), session, context.clock())
 
 
 def _cancel_runs(context: Context, run_id: str | None, but: Collection[str]) -> None:
@@ -133,7 +134,3 @@ def _reachable(context: Context, boxes: Sequence[JournalBox]) -> list[Target]:
             nodes = targets(box, keys, context.proxy_command)
             found += [node for node in nodes if box.nodes[node.node].state is State.RUNNING]
     return found
-
-
-def _read(client: Client, context: Context, boxes: Sequence[JournalBox]) -> tuple[Box, ...]:
-    return tuple(Box.read(box, client, context.clock()) for box in boxes)

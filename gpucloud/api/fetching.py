@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpucloud.api.runs import Run, find_run
+from gpucloud.api.run import Run, find_run
 from gpucloud.boxes.holding import holding
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.costs.spend import per_hour
@@ -33,18 +33,18 @@ from gpucloud.ssh.keys import find_program
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
 
 
-def fetch_run(client: Client, context: Context, run_id: str, files: Files) -> Run:
-    """See :meth:`gpucloud.Client.fetch_run`."""
-    run = find_run(client, run_id)
-    _fetch(client, context, run, files or run.work.fetch, copy_s=COPY_S)
-    return Run.read(context.journal.run(run.id), client, context.clock())
+def fetch_run(session: Session, context: Context, run_id: str, files: Files) -> Run:
+    """See :meth:`Runs.fetch`."""
+    run = find_run(session, run_id)
+    _fetch(session, context, run, files or run.work.fetch, copy_s=COPY_S)
+    return Run.read(context.journal.run(run.id), session, context.clock())
 
 
 def fetch_results(context: Context, run_id: str, url: str, files: Files) -> str:
-    """See :meth:`gpucloud.Client.fetch_results`."""
+    """See :meth:`Runs.fetch_from_store`."""
     stored = stored_at(context, url, run_id)
     for source, here in files or [(path.rstrip("/"), ".") for path in stored.paths]:
         make_target(here)
@@ -52,7 +52,7 @@ def fetch_results(context: Context, run_id: str, url: str, files: Files) -> str:
     return stored.url
 
 
-def bring_home(client: Client, context: Context, run_id: str) -> dict[str, GpucloudError]:
+def bring_home(session: Session, context: Context, run_id: str) -> dict[str, GpucloudError]:
     """Fetches the files of the runs of an id whose command has ended, before their boxes are deleted.
 
     Returns:
@@ -65,13 +65,13 @@ def bring_home(client: Client, context: Context, run_id: str) -> dict[str, Gpucl
         if context.journal.box(run.box).state in OVER:
             continue
         try:
-            _fetch(client, context, run, run.work.fetch, copy_s=TRY_FOR_S)
+            _fetch(session, context, run, run.work.fetch, copy_s=TRY_FOR_S)
         except GpucloudError as error:
-            kept[run.box] = _kept(client, context, run, error)
+            kept[run.box] = _kept(session, context, run, error)
     return kept
 
 
-def _kept(client: Client, context: Context, run: JournalRun, error: GpucloudError) -> GpucloudError:
+def _kept(session: Session, context: Context, run: JournalRun, error: GpucloudError) -> GpucloudError:
     """The failure of a command that leaves a box with files of a run, with its price and its end."""
     assert run.box is not None  # noqa: S101  (its command has run there)
     assert run.exited is not None  # noqa: S101
@@ -85,13 +85,13 @@ def _kept(client: Client, context: Context, run: JournalRun, error: GpucloudErro
         )
         cause, error = error, NotFetchedError(text, box=box, command_code=run.exited.code)
         error.__cause__ = cause
-        error = priced(error, client)
+        error = priced(error, session)
     error.hint = f"fetch them: gpucloud runs fetch {run.run_id}; or delete them with the box: "
     error.hint += f"gpucloud down --run-id {run.run_id} --with-results"
     return error
 
 
-def _fetch(client: Client, context: Context, run: JournalRun, files: Files, *, copy_s: float) -> None:
+def _fetch(session: Session, context: Context, run: JournalRun, files: Files, *, copy_s: float) -> None:
     """Copies files of a run whose command has ended, and ends its box; without them, it stays.
 
     Out of the store, where the box is gone or does not answer, or cannot be reached from this machine.
@@ -106,7 +106,7 @@ def _fetch(client: Client, context: Context, run: JournalRun, files: Files, *, c
     try:
         if not lives:
             raise _nothing_waits(context, run)
-        _fetch_from_box(client, context, run, files, copy_s=copy_s)
+        _fetch_from_box(session, context, run, files, copy_s=copy_s)
     except (NotFetchedError, UsageError):
         stored = newest_stored(context, run)
         if stored is None or (lives and not stored.is_all_there()):
@@ -160,7 +160,7 @@ def _taken(context: Context, run: JournalRun) -> JournalRun:
 
 
 def _fetch_from_box(
-    client: Client, context: Context, run: JournalRun, files: Files, *, copy_s: float
+    session: Session, context: Context, run: JournalRun, files: Files, *, copy_s: float
 ) -> None:
     """Copies files of a run from its box, which ends then; without them, it stays.
 
@@ -190,14 +190,14 @@ def _fetch_from_box(
             end_boxes(context, [context.journal.box(run.box)])
         forget_code(context, run)
     except NotFetchedError as error:
-        raise priced(error, client) from error.__cause__
+        raise priced(error, session) from error.__cause__
     finally:
         context.journal.release(taken)
 
 
-def priced(error: NotFetchedError, client: Client) -> NotFetchedError:
+def priced(error: NotFetchedError, session: Session) -> NotFetchedError:
     """The failure, with what its box costs meanwhile."""
-    total = per_hour(error.box, client.billing_of).total
+    total = per_hour(error.box, session.billing_of).total
     if total is not None and error.box.state not in OVER:
         error.message = f"{error.message}, for {format_money(total.amount, total.currency)} per hour"
     return error

@@ -16,7 +16,6 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
     from gpucloud.api.session import Session
     from gpucloud.boxes.launch import Deal, Wanted
     from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
@@ -41,7 +40,6 @@ class Fleet:
     """
 
     cluster: Cluster
-    _client: Client
     _session: Session
     _join: Join = field(default=lambda _context, _box, _slots: None)
 
@@ -196,10 +194,10 @@ class Fleet:
 
         refuse_impossible(spec)
         wanted = Wanted(spec=spec, environment=environment_of(spec, self._session.profile.variables))
-        buyer = Buyer(context, self._client.catalog, wanted)
+        buyer = Buyer(context, self._session.catalog, wanted)
         search = buyer.search_for(names)
         deal, echo = buyer.agree()
-        return _Offered(self._client.catalog.market, wanted, deal, echo, search.result()).buy
+        return _Offered(self._session.catalog.market, wanted, deal, echo, search.result()).buy
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpucloud.api.markets import Markets
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.kubernetes.groups import Member, fewer, given_up, members, more, named, provider_id
 from gpucloud.elastic.kubernetes.join import Joiner, Joining
@@ -21,7 +22,6 @@ from gpucloud.journal.lifecycle import OVER
 from gpucloud.runtime.events import Noticed, Warned
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
     from gpucloud.api.fleet import Fleet
     from gpucloud.api.session import Session
     from gpucloud.elastic.kubernetes.service import Certificates
@@ -40,8 +40,7 @@ class Kubernetes:
     process is dead, ends with its lease.
     """
 
-    def __init__(self, client: Client, session: Session, fleet: Fleet, joining: Joining, token: str) -> None:
-        self._client = client
+    def __init__(self, session: Session, fleet: Fleet, joining: Joining, token: str) -> None:
         self._session = session
         self._fleet = replace(fleet, _join=Joiner(fleet.cluster, joining, token).join)
         self._objects = NodeObjects.of_pod(session.profile.variables)
@@ -202,16 +201,16 @@ class Kubernetes:
 
     def _shape(self, node_class: str) -> Shape | GpucloudError:
         try:
-            return shape_of_class(self._client, self.cluster.classes[node_class].spec)
+            return shape_of_class(self._session, self.cluster.classes[node_class].spec)
         except GpucloudError as error:
             return error
 
 
-def shape_of_class(client: Client, spec: Spec) -> Shape:
+def shape_of_class(session: Session, spec: Spec) -> Shape:
     """The least that a node of a class has, by the market.
 
     Raises:
         NoOfferError: nothing matches.
         PriceError: what matches costs more than the limit.
     """
-    return shape_of(client.offers(spec).offers, spec.disk)
+    return shape_of(Markets(session).offers(spec).offers, spec.disk)

@@ -72,7 +72,7 @@ def class_resources(client: Client, cluster: Cluster) -> dict[str, dict[str, flo
     resources: dict[str, dict[str, float]] = {}
     for name, each in cluster.classes.items():
         try:
-            resources[name] = resources_of(client.offers(each.spec).offers)
+            resources[name] = resources_of(client.market.offers(each.spec).offers)
         except GpucloudError as error:
             error.message = f"class {name}: {error.message}"
             raise

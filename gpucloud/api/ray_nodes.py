@@ -54,7 +54,7 @@ class RayNodes:
 
     def __init__(self, client: Client, cluster: Cluster, head: Head | None) -> None:
         self.cluster = cluster if head is None else _with_drain(cluster, head)
-        self._fleet = replace(client.fleet(self.cluster), _join=self._join)
+        self._fleet = replace(client.engines.fleet(self.cluster), _join=self._join)
         self._head = head
         self._lock = threading.Lock()
         self._nodes: dict[str, Slot] = {}

@@ -29,7 +29,7 @@ from gpucloud.ssh.keys import key_folder
 from gpucloud.storage.attachments import free_unused
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
 
 ANOTHER = "another process works on it"
 
@@ -54,7 +54,7 @@ class Faulty:
 class Replacer:
     """Looks after boxes, and replaces them."""
 
-    client: Client
+    session: Session
     context: Context
 
     def tend(self, box: Box) -> TendedBox:
@@ -113,7 +113,7 @@ class Replacer:
         """Launches another box with its files, and ends it then."""
         context = self.context
         context.notice("tend", f"box {old.name} is faulty: {fault}; replacing it")
-        mover = Mover(context=context, catalog=self.client.catalog, billing_of=self.client.billing_of)
+        mover = Mover(context=context, catalog=self.session.catalog, billing_of=self.session.billing_of)
         kept = self._volumes_of(old)
         try:
             new = mover.replace(old, avoided_by(self._lineage(old), context.clock()))

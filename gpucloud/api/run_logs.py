@@ -8,6 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpucloud.api.nodes import Nodes
+from gpucloud.api.run import Run, find_run
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.runs import RUNS_OVER, RunState
 from gpucloud.runs.rules import ASKS_FOR_RESTART
@@ -16,8 +18,7 @@ from gpucloud.ssh.job import RUN, JobState, jobs
 from gpucloud.ssh.logs import log_command
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
-    from gpucloud.api.runs import Run
+    from gpucloud.api.session import Session
 
 JOB = "job"
 PAUSES_S = (1, 2, 4, 8, 15, 30)
@@ -43,7 +44,7 @@ class Following:
     """Follows the output of a run over its attempts.
 
     Attributes:
-        client: reads the journal and connects.
+        session: the journal, and what connects.
         run_id: the run.
         node: the node whose output is followed.
         out: takes each line, with the number of its attempt.
@@ -53,7 +54,7 @@ class Following:
         silent: how often in a row nothing new was there.
     """
 
-    client: Client
+    session: Session
     run_id: str
     node: int
     out: Callable[[int, str], None]
@@ -71,12 +72,15 @@ class Following:
             UsageError: there is no such run, or its process has died and nobody goes on with it.
         """
         while True:
-            run = self.client.get_run(self.run_id)
+            run = self._read()
             code = self._look(run)
             if code is not None:
                 return code
             time.sleep(PAUSES_S[min(self.silent, len(PAUSES_S) - 1)])
             self.silent += 1
+
+    def _read(self) -> Run:
+        return Run.read(find_run(self.session, self.run_id), self.session, self.session.now())
 
     def _look(self, run: Run) -> int | None:
         """Gives what is new to ``out``; returns the exit code of the command once it has ended."""
@@ -107,7 +111,7 @@ class Following:
         box = run.attempts[-1].box_id
         assert box is not None  # noqa: S101  (it is under way on one)
         try:
-            target = self.client.connect(box, node=self.node)
+            target = Nodes(self.session).connect(box, node=self.node)
             if _job_on(jobs(target)) is None:
                 return None
             with closing(lines(target, log_command(JOB, job=RUN, follow=True))) as stream:
@@ -128,7 +132,9 @@ class Following:
         """The end of a run that is over, with what was kept of an attempt that was not followed."""
         if self.attempt and not self.shown:
             try:
-                text = self.client.logs(run.attempts[self.attempt - 1].box_id or "", JOB, node=self.node)
+                text = Nodes(self.session).logs(
+                    run.attempts[self.attempt - 1].box_id or "", JOB, node=self.node
+                )
             except UsageError as error:
                 self._tell(error.message)
             else:

@@ -15,7 +15,7 @@ from gpucloud.api.box import Box as PublicBox
 from gpucloud.api.fetching import bring_home, priced
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
-from gpucloud.api.runs import Run as PublicRun
+from gpucloud.api.run import Run as PublicRun
 from gpucloud.api.several import refuse_several
 from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
 from gpucloud.bring_up.sending import look
@@ -48,7 +48,7 @@ from gpucloud.ssh.files import make_target
 from gpucloud.ssh.keys import find_program
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
 
 
 def refuse_unrunnable(
@@ -118,7 +118,7 @@ def wanted_of_run(
 class Attempts:
     """Buys the boxes of a run: the first as it is wanted, the others with what is left of time and budget."""
 
-    client: Client
+    session: Session
     context: Context
     wanted: Wanted
 
@@ -153,13 +153,13 @@ class Attempts:
             ends_by=run.expires_at if begun else None,
         )
         try:
-            box = Buyer(self.context, self.client.catalog, wanted).buy()
+            box = Buyer(self.context, self.session.catalog, wanted).buy()
         except GpucloudError as error:
             if run.work.wait_s is None or not may_pass(error, waiting=is_waiting(run.attempts)):
                 raise
             raise NothingNowError(error) from error
         if carried is not None and box.place is not None:
-            text = carried.text(self.client.catalog.market, (box.place.cloud, box.place.region))
+            text = carried.text(self.session.catalog.market, (box.place.cloud, box.place.region))
             if text is not None:
                 self.context.tell("restart", text)
                 with suppress(JournalError):  # the box is bought: what follows ends it if need be
@@ -169,8 +169,8 @@ class Attempts:
     def _spent_usd(self, run: Run, now: datetime) -> Decimal:
         """What the boxes of a run have cost so far. With a budget, every part of them has a known price."""
         boxes = self.context.journal.known({each.box for each in run.attempts if each.box is not None})
-        costs = [cost_so_far(box, now, self.client.billing_of) for box in boxes]
-        usd = self.client.catalog.market.usd
+        costs = [cost_so_far(box, now, self.session.billing_of) for box in boxes]
+        usd = self.session.catalog.market.usd
         known = [usd(cost.amount.amount, cost.amount.currency) for cost in costs if cost is not None]
         return sum(filter(None, known), Decimal(0))
 
@@ -247,19 +247,21 @@ def work_of(
     )
 
 
-def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: Work, *, alone: bool) -> Ran:
+def run(
+    session: Session, context: Context, wanted: Wanted, orders: Orders, work: Work, *, alone: bool
+) -> Ran:
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
-    kept = _settled(client, context, wanted)
+    kept = _settled(session, context, wanted)
     work = _with_code(context, wanted.spec, work, kept)
-    record = _first_step(client, context, wanted, work, alone=alone)
+    record = _first_step(session, context, wanted, work, alone=alone)
     attendant = Attendant(
-        context, record, replace(orders, checkpoints=kept), Attempts(client, context, wanted).buy
+        context, record, replace(orders, checkpoints=kept), Attempts(session, context, wanted).buy
     )
     try:
         how = attendant.run()
     except NotFetchedError as error:
-        raise priced(error, client) from error.__cause__
+        raise priced(error, session) from error.__cause__
     finally:
         forget_code(context, record)
     assert attendant.box is not None  # noqa: S101  (its command has ended)
@@ -267,22 +269,22 @@ def run(client: Client, context: Context, wanted: Wanted, orders: Orders, work: 
     return Ran(
         exit_code=how.code,
         failure=how.failure,
-        box=PublicBox.read(context.journal.box(attendant.box.id), client, now),
+        box=PublicBox.read(context.journal.box(attendant.box.id), session, now),
         not_fetched=tuple(attendant.not_fetched),
-        cost_so_far=PublicRun.read(context.journal.run(record.id), client, now).cost_so_far,
+        cost_so_far=PublicRun.read(context.journal.run(record.id), session, now).cost_so_far,
     )
 
 
-def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
-    """See :meth:`gpucloud.Client.start_run`."""
+def start_run(session: Session, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
+    """See :meth:`Runs.start`."""
     if wanted.spec.on_sick == "replace" and not work.restarts:
         raise UsageError("on_sick: replace needs restarts", hint="add --restarts 3")
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
-    kept = _settled(client, context, wanted)
+    kept = _settled(session, context, wanted)
     work = _with_code(context, wanted.spec, work, kept)
-    record = _first_step(client, context, wanted, work, alone=alone)
+    record = _first_step(session, context, wanted, work, alone=alone)
     try:
-        box = Attempts(client, context, wanted).buy(record, kept)
+        box = Attempts(session, context, wanted).buy(record, kept)
         begin_job(context, context.journal.held_run(record), box, kept)
         context.notice("run", what_ends(context, context.journal.box(box.id), kept))
     except BaseException as error:
@@ -291,7 +293,7 @@ def start_run(client: Client, context: Context, wanted: Wanted, work: Work, *, a
             forget_code(context, record)
             raise
     context.journal.release(record)
-    return PublicRun.read(context.journal.run(record.id), client, context.clock())
+    return PublicRun.read(context.journal.run(record.id), session, context.clock())
 
 
 def _with_code(context: Context, spec: Spec, work: Work, kept: Settings | None) -> Work:
@@ -321,7 +323,7 @@ def _waits(context: Context, record: Run, error: BaseException) -> bool:
     return True
 
 
-def _settled(client: Client, context: Context, wanted: Wanted) -> Settings | None:
+def _settled(session: Session, context: Context, wanted: Wanted) -> Settings | None:
     """The bucket of a run, which is where the spec allows it; ``None`` without one.
 
     Raises:
@@ -332,11 +334,11 @@ def _settled(client: Client, context: Context, wanted: Wanted) -> Settings | Non
     kept = settle(context, wanted.spec, wanted.run_id)
     if kept is not None and wanted.spec.residency:
         place = (kept.cloud, kept.place.region)
-        refuse_outside(client.catalog.market, wanted.spec.residency, place, "checkpoint_to")
+        refuse_outside(session.catalog.market, wanted.spec.residency, place, "checkpoint_to")
     return kept
 
 
-def _first_step(client: Client, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> Run:
+def _first_step(session: Session, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> Run:
     """Finishes what earlier commands left, and writes the new run down, which this process holds.
 
     Raises:
@@ -345,9 +347,9 @@ def _first_step(client: Client, context: Context, wanted: Wanted, work: Work, *,
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
     save_deserted(context, wanted.run_id)
-    for error in bring_home(client, context, wanted.run_id).values():
+    for error in bring_home(session, context, wanted.run_id).values():
         raise error
-    Buyer(context, client.catalog, wanted).settle_first()
+    Buyer(context, session.catalog, wanted).settle_first()
     if alone:
         refuse_live(context, wanted.run_id)
     context.notice("run", f"Run {wanted.run_id}; from anywhere: {context.tasks.clean_up}")

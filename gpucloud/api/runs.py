@@ -1,324 +1,235 @@
-"""Runs for programs: what a run is to do, its attempts and their costs, and how it ended."""
+"""Runs: ``client.runs``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
-
-from gpucloud.costs.spend import charges, per_hour, totals_of
-from gpucloud.journal.leases import claim
-from gpucloud.journal.lifecycle import OVER, Claim
-from gpucloud.journal.runs import RUNS_OVER, Code, Failure, Loss, RunState
-from gpucloud.resources import rfc3339
-from gpucloud.runs.rules import end_of_wait, restarts_after
-from gpucloud_pricing import format_money
-from gpucloud_pricing.values import Money
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
-    from gpucloud.api.documents import (
-        KeptResultsDocument,
-        RunAttemptDocument,
-        RunCodeDocument,
-        RunFailureDocument,
-        RunRecordDocument,
-        SavedSetDocument,
-    )
-    from gpucloud.journal.facts import SavedSet
-    from gpucloud.journal.records import Box
+    from gpucloud.api.run import Run
+    from gpucloud.api.session import Session
+    from gpucloud.api.stored import RunStore
     from gpucloud.journal.records import Run as JournalRun
-    from gpucloud.journal.runs import Attempt
+    from gpucloud.spec.model import Spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunAttempt:
-    """One box of a run. A field that is not known is ``None``.
+class Runs:
+    """Work that outlives a box: a command with its attempts, checkpoints and files."""
 
-    Attributes:
-        box: the name of the box.
-        box_id: its id.
-        at: when the attempt was begun.
-        lost_at: when its loss was noticed.
-        loss: why it was lost: ``interruption``, ``hardware``, ``capacity``, ``request`` or ``launch``; of a
-            slot of a cluster, also ``refused``: its launch failed otherwise.
-        message: the loss, in words.
-        checkpoint: the number of the newest attempt with a whole checkpoint in the bucket then.
-        checkpoint_bytes: about how large that was.
-        saved: its newest whole checkpoint, as :meth:`Client.run` or :meth:`Client.tend` has seen it last.
-        traffic: what it costs besides its box to restore the last checkpoint in its place, in words.
-        cost_so_far: what the box has cost, by currency.
-    """
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    box: str | None
-    box_id: str | None
-    cloud: str | None
-    region: str | None
-    zone: str | None
-    instance_type: str | None
-    purchase: str | None
-    at: datetime
-    lost_at: datetime | None
-    loss: Loss | None
-    message: str | None
-    checkpoint: str | None
-    checkpoint_bytes: int | None
-    saved: SavedSet | None
-    traffic: str | None
-    cost_so_far: tuple[Money, ...]
+    def start(
+        self,
+        spec: Spec,
+        command: Sequence[str] | str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+        alone: bool = False,
+        timeout_s: float | None = None,
+        restarts: int | None = None,
+        retry_on: Collection[str] = (),
+        wait: timedelta | None = None,
+        fetch: Sequence[tuple[str, str]] = (),
+        fetch_from_all: bool = False,
+        keep_results_s: float | None = None,
+        accept_snapshot_price: bool = False,
+        first_node_only: bool = False,
+    ) -> Run:
+        """Launches a box for one command, and returns once the command runs.
 
-    @classmethod
-    def read(cls, attempt: Attempt, box: Box | None, client: Client, now: datetime) -> RunAttempt:
-        """An attempt with its box from the journal, at a moment."""
-        place, offer = (box.place, box.offer) if box else (None, None)
-        return cls(
-            box=box.name if box else None,
-            box_id=attempt.box,
-            cloud=place.cloud if place else None,
-            region=place.region if place else None,
-            zone=place.zone or None if place else None,
-            instance_type=offer.instance_type if offer else None,
-            purchase=str(offer.purchase) if offer else None,
-            at=attempt.at,
-            lost_at=attempt.lost_at,
-            loss=attempt.loss,
-            checkpoint=attempt.checkpoint,
-            checkpoint_bytes=attempt.checkpoint_bytes,
-            message=attempt.message,
-            saved=box.saved if box else None,
-            traffic=box.traffic if box else None,
-            cost_so_far=tuple(totals_of(charges(box, None, now, client.billing_of))) if box else (),
+        :meth:`Tend.once` does the rest: it copies the files back and deletes the box when the command has
+        ended, and restarts it after a loss. Without it nothing more is bought, and the box lives until its
+        deadline.
+
+        Args and errors are as of :meth:`Client.run`.
+        """
+        from gpucloud.api.running import refuse_unrunnable, start_run, wanted_of_run, work_of
+        from gpucloud.runs.detached import from_anywhere
+
+        refuse_unrunnable(command, fetch, nodes=spec.nodes if fetch_from_all else None)
+        variables = self._session.profile.variables if environment is None else environment
+        there, brought = from_anywhere(spec, fetch, str(Path.cwd()))
+        wanted = wanted_of_run(
+            there,
+            variables,
+            run_id or self._session.new_run_id(),
+            accept_snapshot_price=accept_snapshot_price,
         )
-
-    def document(self) -> RunAttemptDocument:
-        """An attempt of ``gpucloud.runs-show/v1``."""
-        return {
-            "box": self.box,
-            "box_id": self.box_id,
-            "cloud": self.cloud,
-            "region": self.region,
-            "zone": self.zone,
-            "instance_type": self.instance_type,
-            "purchase": self.purchase,
-            "at": rfc3339(self.at),
-            "lost_at": _time(self.lost_at),
-            "loss": str(self.loss) if self.loss else None,
-            "message": self.message,
-            "checkpoint": self.checkpoint,
-            "checkpoint_bytes": self.checkpoint_bytes,
-            "saved": saved_document(self.saved) if self.saved else None,
-            "traffic": self.traffic,
-            "cost_so_far": [money.document() for money in self.cost_so_far],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptResults:
-    """Files of a command that has ended, which could not be copied, and the box that is kept for them.
-
-    Attributes:
-        why: what was not copied, and why.
-        box: the name of the box.
-        until: its deadline; ``None`` for none.
-        per_hour: what it costs; ``None`` if that is not known.
-        command: copies the files, and ends the box.
-    """
-
-    why: str
-    box: str
-    until: datetime | None
-    per_hour: Money | None
-    command: str
-
-    @classmethod
-    def read(cls, run: JournalRun, boxes: Mapping[str, Box], client: Client) -> KeptResults | None:
-        """Those of a run, from the journal; ``None`` if it has none."""
-        box = boxes.get(run.box or "")
-        if run.state is not RunState.FETCHING or run.not_fetched is None or box is None or box.state in OVER:
-            return None
-        return cls(
-            why=run.not_fetched,
-            box=box.name,
-            until=box.expires_at,
-            per_hour=per_hour(box, client.billing_of).total,
-            command=f"gpucloud runs fetch {run.run_id}",
+        work = work_of(
+            wanted.spec,
+            command,
+            restarts=restarts,
+            retry_on=retry_on,
+            wait=wait,
+            timeout_s=timeout_s,
+            fetch=brought,
+            accept_snapshot_price=accept_snapshot_price,
+            first_node_only=first_node_only,
+            fetch_from_all=fetch_from_all,
+            keep_results_s=keep_results_s,
         )
+        with self._session.operation() as context:
+            return start_run(self._session, context, wanted, work, alone=alone)
 
-    @property
-    def text(self) -> str:
-        """The box, its price and its end, in words."""
-        rate = self.per_hour
-        price = f", for {format_money(rate.amount, rate.currency)} per hour" if rate else ""
-        until = f"until {rfc3339(self.until)}" if self.until else "without a deadline"
-        return f"box {self.box} is kept {until}{price}"
+    def read(self, run: JournalRun, now: datetime) -> Run:
+        """A run from a record of the journal, at a moment."""
+        from gpucloud.api.run import Run
 
-    def document(self) -> KeptResultsDocument:
-        """``kept`` of a run in the JSON documents."""
-        return {
-            "why": self.why,
-            "box": self.box,
-            "until": _time(self.until),
-            "per_hour": self.per_hour.document() if self.per_hour else None,
-            "command": self.command,
-        }
+        return Run.read(run, self._session, now)
 
+    def new_id(self) -> str:
+        """A new, unique run id."""
+        return self._session.new_run_id()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run, as read from the journal. Times are in UTC; a field that is not known is ``None``.
+    def list(self, *, over: bool = False, since: datetime | None = None) -> Sequence[Run]:
+        """The owner's runs as the journal has them, oldest first.
 
-    Attributes:
-        run_id: its id, which its boxes have as a tag; unique among the runs that are not over.
-        state: ``running``, ``waiting`` (for another attempt), ``ended`` (with an exit code), ``failed`` or
-            ``cancelled``; ``fetching`` while files of a command that has ended are on its box.
-        detached: whether it goes on without the process that began it: :meth:`Client.tend` looks after it.
-        abandoned: whether its process has ended, and it was not detached: it will not go on.
-        command: a shell command, or the arguments of a program.
-        spec: the spec of its boxes, without the values of ``env``.
-        restarts: how often it was restarted.
-        most_restarts: how often it may be.
-        restart_at: when the next attempt is due.
-        waits_until: until when it tries to get a box, while it has none and may wait.
-        expires_at: its deadline, also of its last box; ``None`` for none.
-        exit_code: of its command.
-        failure: why it ended otherwise: of a command that ran too long, ``timeout``, with exit code 124.
-        attempts: its boxes, oldest first.
-        cost_so_far: what they have cost, by currency.
-        kept: its files that could not be copied, and their box.
-        cluster: the cluster whose engine wants it, and runs its own commands there; ``None`` for a command.
-        slots: the slots of that cluster, which are the nodes of its box.
-        code: the files that every attempt gets, frozen at the submission; ``None`` without any.
-    """
+        Args:
+            over: adds those that are over.
+            since: of these, only those that ended since then.
+        """
+        from gpucloud.api.run import Run
 
-    run_id: str
-    owner: str
-    state: RunState
-    detached: bool
-    abandoned: bool
-    command: Sequence[str] | str
-    spec: Mapping[str, Any]
-    restarts: int
-    most_restarts: int
-    restart_at: datetime | None
-    waits_until: datetime | None
-    created_at: datetime
-    ended_at: datetime | None
-    expires_at: datetime | None
-    exit_code: int | None
-    failure: Failure | None
-    attempts: tuple[RunAttempt, ...]
-    cost_so_far: tuple[Money, ...]
-    kept: KeptResults | None = None
-    cluster: str | None = None
-    slots: tuple[str, ...] = ()
-    code: Code | None = None
+        now = self._session.now()
+        found = self._session.journal.runs(owner=self._session.owner, over=over, since=since)
+        return [Run.read(run, self._session, now) for run in found]
 
-    @classmethod
-    def read(cls, run: JournalRun, client: Client, now: datetime) -> Run:
-        """A run from the journal's record, at a moment."""
-        boxes = {box.id: box for box in client.journal.known({each.box for each in run.attempts if each.box})}
-        spent = [charge for box in boxes.values() for charge in charges(box, None, now, client.billing_of)]
-        held = claim(run.lease, client.journal.now()) is Claim.HELD
-        return cls(
-            run_id=run.run_id,
-            owner=run.owner,
-            state=run.state,
-            detached=run.detached,
-            abandoned=run.state not in RUNS_OVER and not run.unattended and not held,
-            command=run.work.command,
-            spec=run.work.spec,
-            restarts=max(restarts_after(run.work, run.attempts) - 1, 0),
-            most_restarts=run.work.restarts,
-            restart_at=run.restart_at,
-            waits_until=None if run.state in RUNS_OVER else end_of_wait(run.work, run.attempts),
-            created_at=run.created_at,
-            ended_at=run.ended_at,
-            expires_at=run.expires_at,
-            exit_code=run.exit_code,
-            failure=run.failure,
-            attempts=tuple(
-                RunAttempt.read(each, boxes.get(each.box or ""), client, now) for each in run.attempts
-            ),
-            cost_so_far=tuple(totals_of(spent)),
-            kept=KeptResults.read(run, boxes, client),
-            cluster=run.work.slots.cluster if run.work.slots else None,
-            slots=run.work.slots.names if run.work.slots else (),
-            code=run.work.code,
-        )
+    def get(self, run_id: str) -> Run:
+        """The run with this id; of several, the newest.
 
-    def document(self) -> RunRecordDocument:
-        """RUN of the JSON documents."""
-        return {
-            "run_id": self.run_id,
-            "owner": self.owner,
-            "state": str(self.state),
-            "detached": self.detached,
-            "abandoned": self.abandoned,
-            "command": self.command if isinstance(self.command, str) else list(self.command),
-            "spec": dict(self.spec),
-            "restarts": self.restarts,
-            "most_restarts": self.most_restarts,
-            "restart_at": _time(self.restart_at),
-            "waits_until": _time(self.waits_until),
-            "created_at": rfc3339(self.created_at),
-            "ended_at": _time(self.ended_at),
-            "expires_at": _time(self.expires_at),
-            "exit_code": self.exit_code,
-            "failure": failure_document(self.failure),
-            "attempts": [each.document() for each in self.attempts],
-            "cost_so_far": [money.document() for money in self.cost_so_far],
-            "kept": self.kept.document() if self.kept else None,
-            "cluster": self.cluster,
-            "slots": list(self.slots),
-            "code": None if self.code is None else _code(self.code),
-        }
+        Raises:
+            UsageError: there is none.
+        """
+        from gpucloud.api.run import Run, find_run
 
+        return Run.read(find_run(self._session, run_id), self._session, self._session.now())
 
-def saved_document(saved: SavedSet) -> SavedSetDocument:
-    """A checkpoint as the JSON documents have it."""
-    return {
-        "number": saved.number,
-        "at": rfc3339(saved.at),
-        "newest_file": saved.newest,
-        "files": saved.files,
-        "bytes": saved.size_bytes,
-        "bytes_per_second": saved.bytes_per_s and round(saved.bytes_per_s, 1),
-        "upload_seconds": None if saved.upload_s is None else round(saved.upload_s, 1),
-        "notice_seconds": dict(saved.notices),
-    }
+    def follow(
+        self,
+        run_id: str,
+        out: Callable[[int, str], None],
+        *,
+        tell: Callable[[str], None] | None = None,
+        node: int = 0,
+    ) -> int:
+        """Follows the output of a run over interruptions and restarts, until it ends.
 
+        Nothing is bought or restarted by this: the process of the run does that, or :meth:`Tend.once`.
 
-def failure_document(failure: Failure | None) -> RunFailureDocument | None:
-    """Why a run, or its command, ended otherwise than by itself."""
-    return {"class": failure.error_class, "message": failure.message} if failure else None
+        Args:
+            run_id: its id.
+            out: takes each line, with the number of its attempt, from 1.
+            tell: takes what is waited for, in words.
+            node: the node whose output it is.
 
+        Returns:
+            The exit code of its command.
 
-def find_run(client: Client, run_id: str) -> JournalRun:
-    """The run with this id; of several, the newest.
+        Raises:
+            UsageError: there is no such run, or nobody goes on with it.
+            GpucloudError: it ended without an exit code.
+        """
+        from gpucloud.api.run_logs import Following
 
-    Raises:
-        UsageError: there is none; the message names the nearest.
-    """
-    found = client.journal.runs_named(client.owner, run_id)
-    if found:
-        return found[-1]
-    known = [run.run_id for run in client.journal.runs(owner=client.owner, over=True)]
-    from gpucloud.boxes.connection import no_such
+        return Following(self._session, run_id, node, out, tell or (lambda _: None)).until_it_ends()
 
-    raise no_such("run", run_id, known, hint="see your runs: gpucloud runs list --all")
+    def cancel(self, run_id: str, *, confirm: Callable[[Run], bool] | None = None) -> Run:
+        """Ends a run and its box, also one that another process works on; one that is over stays as it is.
 
+        Args:
+            run_id: its id.
+            confirm: is called before anything is ended; by default, nothing is confirmed.
 
-def _code(code: Code) -> RunCodeDocument:
-    return {
-        "sha256": code.sha256,
-        "size_bytes": code.size_bytes,
-        "files": code.files,
-        "commit": code.commit,
-        "machine": code.machine,
-        "stored": code.stored,
-    }
+        Raises:
+            OwedError: something may still be billed; the next call that changes anything continues.
+            UsageError: there is no such run, or ``confirm`` returned ``False``.
+        """
+        from gpucloud.api.ending import cancel_run
 
+        with self._session.operation() as context:
+            return cancel_run(self._session, context, run_id, confirm)
 
-def _time(moment: datetime | None) -> str | None:
-    return rfc3339(moment) if moment else None
+    def fetch(self, run_id: str, *, files: Sequence[tuple[str, str]] = ()) -> Run:
+        """Copies the files of a run that could not be copied when its command had ended, and ends its box.
+
+        With ``checkpoint_to`` out of the store, where the box is gone or does not answer; also later.
+
+        Args:
+            run_id: its id.
+            files: (path on the box, local path); by default, those that the run was to copy.
+
+        Raises:
+            NotFetchedError: some could not be copied; the box stays until its deadline.
+            UsageError: no files of such a run are waiting or stored, or another process works on it.
+            OwedError: something may still be billed; the next call that changes anything continues.
+        """
+        from gpucloud.api.fetching import fetch_run
+        from gpucloud.runs.detached import here
+
+        with self._session.operation() as context:
+            return fetch_run(self._session, context, run_id, here(files, str(Path.cwd())))
+
+    def fetch_from_store(self, run_id: str, url: str, *, files: Sequence[tuple[str, str]] = ()) -> str:
+        """Copies the results of a run that this journal does not know out of its store; returns their place.
+
+        Args:
+            run_id: its id.
+            url: the address of the store, as the run had it in ``checkpoint_to``.
+            files: (path on the box, local path); by default, what it was to bring home, into this folder.
+
+        Raises:
+            NotThereError: the store does not have such a file.
+            NotCopiedError: one could not be copied.
+            UsageError: there are no results of such a run, or no place for them.
+        """
+        from gpucloud.api.fetching import fetch_results
+        from gpucloud.runs.detached import here
+
+        with self._session.operation() as context:
+            return fetch_results(context, run_id, url, here(files, str(Path.cwd())))
+
+    def store(self, run_id: str) -> RunStore | None:
+        """What the store of a run holds and costs; ``None`` if it has none.
+
+        Raises:
+            UsageError: there is no such run, or its bucket cannot be used any more.
+            CloudError: the store did not answer.
+        """
+        from gpucloud.api.stored import store_of_run
+
+        with self._session.operation() as context:
+            return store_of_run(self._session, context, run_id)
+
+    def stores(self, *, run_id: str | None = None) -> Sequence[RunStore]:
+        """What the stores of the owner's runs hold and cost, those that hold something; or of one run.
+
+        Raises:
+            UsageError: a bucket cannot be used any more.
+            CloudError: a store did not answer.
+        """
+        from gpucloud.api.stored import stores
+
+        with self._session.operation() as context:
+            return stores(self._session, context, run_id)
+
+    def delete_store(self, run_id: str, *, confirm: Callable[[RunStore], bool] | None = None) -> RunStore:
+        """Deletes the checkpoints, logs and results of a run that is over from its store.
+
+        What gpucloud has not written there stays.
+
+        Args:
+            run_id: its id.
+            confirm: is called before anything is deleted; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: there is no such run, it is not over, has no store, or ``confirm`` returned ``False``.
+            CloudError: the store refused, or did not answer; what is left goes the next time.
+        """
+        from gpucloud.api.stored import delete_store_of_run
+
+        with self._session.operation() as context:
+            return delete_store_of_run(self._session, context, run_id, confirm)

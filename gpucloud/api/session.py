@@ -29,6 +29,7 @@ from gpucloud.config import (
     make_private,
 )
 from gpucloud.errors import UsageError
+from gpucloud.journal.kinds import Kind
 from gpucloud.runtime.events import Sink, Warned, unfailing
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Session:
         return standings_ahead(budgets, boxes, journal.begun(), now, self.catalog.market)
 
     def unusual_days(self, *, all_owners: bool = False) -> list[UnusualDay]:
-        """See :meth:`gpucloud.Client.unusual_days`; the market is loaded for currencies other than USD."""
+        """See :meth:`Costs.unusual_days`; the market is loaded for currencies other than USD."""
         from gpucloud.costs.anomalies import charges_by_day, since_when, unusual_days, usd_by_day
 
         def usd(amount: Decimal, currency: str) -> Decimal | None:
@@ -252,6 +253,22 @@ class Session:
         own = [box for box in boxes if all_owners or box.owner == self.owner]
         spent = usd_by_day(charges_by_day(own, now, self.billing_of), usd)
         return unusual_days(spent, self.journal.begun(), now)
+
+    def find(self, name: str, kind: Kind | None = Kind.BOX) -> Box:
+        """The living box of this name or id, or else the newest that has ended; or a volume or snapshot.
+
+        Raises:
+            UsageError: there is none.
+        """
+        from gpucloud.boxes.connection import find_box
+
+        return find_box(self.journal, self.owner, name, kind)
+
+    def new_run_id(self) -> str:
+        """A new, unique run id."""
+        from gpucloud.journal.lifecycle import new_id
+
+        return new_id("r-", self.now(), os.urandom(10))
 
     # --- clouds
 

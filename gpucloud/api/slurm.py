@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.api.fleet import Fleet
+from gpucloud.api.markets import Markets
 from gpucloud.config import write_whole
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.cluster_file import load_cluster
@@ -34,7 +35,6 @@ from gpucloud.elastic.slurm.states import Node, by_name, expand, gangs, is_hostl
 from gpucloud.errors import GpucloudError, UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
     from gpucloud.api.session import Session
     from gpucloud.elastic.fleet import Reconciled
     from gpucloud.elastic.rules import Slot
@@ -75,7 +75,6 @@ class Slurm:
     """
 
     file: Path
-    _client: Client
     _session: Session
 
     @cached_property
@@ -98,7 +97,7 @@ class Slurm:
 
     @cached_property
     def _fleet(self) -> Fleet:
-        return Fleet(self.cluster, self._client, self._session, self._join)
+        return Fleet(self.cluster, self._session, self._join)
 
     # --- init
 
@@ -160,7 +159,7 @@ class Slurm:
         from gpucloud.elastic.slurm.shapes import shape_of
 
         return [
-            shape_of(name, each, self._client.offers(each.spec.replaced(max_price=None)).offers)
+            shape_of(name, each, Markets(self._session).offers(each.spec.replaced(max_price=None)).offers)
             for name, each in self.cluster.classes.items()
         ]
 
@@ -302,7 +301,7 @@ class Slurm:
         found: dict[str, Market] = {}
         for name, each in self.cluster.classes.items():
             with suppress(GpucloudError):  # nothing matches today: what was known of it stays
-                found[name] = market_of(self._client.offers(each.spec).offers)
+                found[name] = market_of(Markets(self._session).offers(each.spec).offers)
         return found
 
     # --- nodes

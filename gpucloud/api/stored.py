@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpucloud.api.runs import find_run
+from gpucloud.api.run import find_run
 from gpucloud.errors import UsageError
 from gpucloud.journal.records import Run as JournalRun
 from gpucloud.journal.runs import RUNS_OVER
@@ -21,7 +21,7 @@ from gpucloud_pricing.tariffs import object_cost
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
     from gpucloud.costs.documents import RunStoreDocument
 
 READ_S = 60.0
@@ -63,29 +63,29 @@ class RunStore:
         }
 
 
-def store_of_run(client: Client, context: Context, run_id: str) -> RunStore | None:
-    """See :meth:`gpucloud.Client.store_of_run`."""
-    settings = _settings(context, find_run(client, run_id))
-    return None if settings is None else _told(client, settings, _read(context, settings))
+def store_of_run(session: Session, context: Context, run_id: str) -> RunStore | None:
+    """See :meth:`Runs.store`."""
+    settings = _settings(context, find_run(session, run_id))
+    return None if settings is None else _told(session, settings, _read(context, settings))
 
 
-def stores(client: Client, context: Context, run_id: str | None) -> list[RunStore]:
-    """See :meth:`gpucloud.Client.stores`."""
+def stores(session: Session, context: Context, run_id: str | None) -> list[RunStore]:
+    """See :meth:`Runs.stores`."""
     runs = context.journal.runs(owner=context.owner, over=True)
     chosen = {run.run_id: run for run in runs if run_id in {None, run.run_id}}  # of several, the newest
     found: list[RunStore] = []
     for each in chosen.values():
         settings = _settings(context, each)
         if settings is not None and (held := _read(context, settings)).objects:
-            found.append(_told(client, settings, held))
+            found.append(_told(session, settings, held))
     return found
 
 
 def delete_store_of_run(
-    client: Client, context: Context, run_id: str, confirm: Callable[[RunStore], bool] | None
+    session: Session, context: Context, run_id: str, confirm: Callable[[RunStore], bool] | None
 ) -> RunStore:
-    """See :meth:`gpucloud.Client.delete_store_of_run`."""
-    run = find_run(client, run_id)
+    """See :meth:`Runs.delete_store`."""
+    run = find_run(session, run_id)
     if run.state not in RUNS_OVER:
         hint = f"end it first: gpucloud runs cancel {run_id}"
         raise UsageError(f"run {run_id!r} is {run.state}: its next box needs its checkpoints", hint=hint)
@@ -93,7 +93,7 @@ def delete_store_of_run(
     if settings is None:
         raise UsageError(f"run {run_id!r} has no checkpoints: it had no --checkpoint-to")
     found = _read(context, settings)
-    told = _told(client, settings, found)
+    told = _told(session, settings, found)
     if confirm is not None and found.objects:
         with context.tasks.asking():
             agreed = confirm(told)
@@ -113,9 +113,9 @@ def _read(context: Context, settings: Settings) -> StoredRun:
     return context.tasks.run(partial(stored_run, cloud, settings.place, settings.attempts), READ_S)
 
 
-def _told(client: Client, settings: Settings, found: StoredRun) -> RunStore:
+def _told(session: Session, settings: Settings, found: StoredRun) -> RunStore:
     gib = Decimal(found.size_bytes) / GIB
-    cost = object_cost(client.catalog.market.tariffs, (settings.cloud, settings.place.region), gib)
+    cost = object_cost(session.catalog.market.tariffs, (settings.cloud, settings.place.region), gib)
     return RunStore(
         url=settings.url,
         attempts=found.attempts,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from gpucloud.api.box import read_boxes
 from gpucloud.api.results import Searched, Swept
 from gpucloud.ending.sweep import OLD_ENOUGH, Find, end, look, look_again
 from gpucloud.errors import GpucloudError, UsageError
@@ -15,13 +16,13 @@ from gpucloud.runs.first_step import save_first, settle_first
 from gpucloud.runtime.context import Context
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
 
 ConfirmSweep = Callable[[Sequence[Find], Searched], bool]
 
 
 def sweep(
-    client: Client,
+    session: Session,
     context: Context,
     owner: str,
     older_than: timedelta | None,
@@ -29,7 +30,7 @@ def sweep(
     dry_run: bool,
     confirm: ConfirmSweep | None,
 ) -> Swept:
-    """See :meth:`gpucloud.Client.sweep`."""
+    """See :meth:`Resources.sweep`."""
     age = OLD_ENOUGH if older_than is None else older_than
     context.tell("sweep", "looking in every region of every cloud")
     first = look(context, owner=owner, older_than=age)
@@ -47,7 +48,7 @@ def sweep(
         second = look_again(context, first, owner=owner, older_than=age)
         searched = replace(searched, unread=(*searched.unread, *second.survey.unread))
         still = second.finds
-        troubles = end(context, still, client.catalog.market)
+        troubles = end(context, still, session.catalog.market)
     if not dry_run:
         settle_first(context)
     tagged = {tags.box for find in first.finds if (tags := tags_of(find.resource))}
@@ -62,7 +63,7 @@ def sweep(
         tried=len(still),
         troubles=troubles,
         searched=searched,
-        living=tuple(client.boxes()),
+        living=tuple(read_boxes(session)),
     )
 
 

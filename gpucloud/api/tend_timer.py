@@ -21,7 +21,7 @@ from gpucloud.runs import timer_files as files
 from gpucloud.spec.file import load_spec
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
 
 SCRIPT, SECRETS, LOG = "tend.sh", "tend.env", "tend.log"
 WITHIN_S = 30.0
@@ -36,16 +36,16 @@ def script_of(config: Path) -> Path:
     return config / SCRIPT
 
 
-def install(client: Client, paths: Paths, environment: Mapping[str, str], clouds: Sequence[str]) -> str:
+def install(session: Session, paths: Paths, environment: Mapping[str, str], clouds: Sequence[str]) -> str:
     """Writes and enables a timer; returns what it is, for people.
 
     Raises:
         UsageError: something that it needs is only in this shell, or there is no program for it.
         TimerError: the system did not take it.
     """
-    kind, secrets, log = _kind(), paths.config / SECRETS, client.state / LOG
+    kind, secrets, log = _kind(), paths.config / SECRETS, session.state / LOG
     kept = files.names_in(secrets.read_text(encoding="utf-8")) if secrets.exists() else set[str]()
-    missing = files.lacking(environment, clouds, _needed(client), kept)
+    missing = files.lacking(environment, clouds, _needed(session), kept)
     if missing:
         raise UsageError(
             f"a timer would not have what is only in this shell: {', '.join(missing)}",
@@ -80,9 +80,9 @@ def uninstall(config: Path) -> bool:
     return was_there
 
 
-def _needed(client: Client) -> set[str]:
+def _needed(session: Session) -> set[str]:
     """The variables that the living detached runs of this owner take from whoever restarts them."""
-    runs = [each for each in client.journal.runs(owner=client.owner) if each.state not in RUNS_OVER]
+    runs = [each for each in session.journal.runs(owner=session.owner) if each.state not in RUNS_OVER]
     return {name for each in runs if each.detached for name in load_spec(None, dict(each.work.spec)).env}
 
 

@@ -25,14 +25,14 @@ from gpucloud.runtime.isolation import isolated
 from gpucloud.spec.file import load_spec
 
 if TYPE_CHECKING:
-    from gpucloud.api.client import Client
+    from gpucloud.api.session import Session
 
 SETTLE_S = 60.0
 """How long to wait until what is owed is settled; the next look goes on with the rest."""
 
 
-def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tending:
-    """See :meth:`gpucloud.Client.tend`."""
+def tend(session: Session, context: Context, variables: Mapping[str, str]) -> Tending:
+    """See :meth:`Tend.once`."""
     boxes = context.journal.boxes(owner=context.owner)
     troubles = refresh_all(context, [box for box in boxes if box.state is BoxState.READY])
     runs = context.journal.runs(owner=context.owner)
@@ -42,7 +42,7 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
         end_boxes(
             context, [box for box in context.journal.boxes(owner=context.owner) if _is_left(context, box)]
         )
-    buyer = _Buyer(client, context, variables)
+    buyer = _Buyer(session, context, variables)
     done: list[Tended] = []
     for found in runs:
         run = context.journal.run(found.id)
@@ -50,7 +50,7 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
             try:
                 done.append(Tender(context, buyer.buy).tend(run))
             except NotFetchedError as error:
-                raise priced(error, client) from error.__cause__
+                raise priced(error, session) from error.__cause__
             if done[-1].did is Did.ENDED:
                 forget_code(context, run)
     with isolated(troubles, "the code of runs that are over"):
@@ -58,7 +58,7 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
     looked: list[TendedBox] = []
     for box in to_look_after(context):
         with isolated(troubles, f"box {box.name!r}"):
-            looked.append(Replacer(client, context).tend(box))
+            looked.append(Replacer(session, context).tend(box))
     return Tending(runs=tuple(done), boxes=tuple(looked), troubles=tuple(troubles))
 
 
@@ -66,7 +66,7 @@ def tend(client: Client, context: Context, variables: Mapping[str, str]) -> Tend
 class _Buyer:
     """Buys boxes for runs that were begun by other processes."""
 
-    client: Client
+    session: Session
     context: Context
     variables: Mapping[str, str]
 
@@ -87,7 +87,7 @@ class _Buyer:
             )
         except UsageError as error:
             raise NotHereError(run.run_id, error) from error
-        return Attempts(self.client, self.context, wanted).buy(run, kept)
+        return Attempts(self.session, self.context, wanted).buy(run, kept)
 
 
 def _is_left(context: Context, box: Box) -> bool:

@@ -1,160 +1,116 @@
-"""Volumes and snapshots as calls: create, restore, delete."""
+"""Volumes: ``client.volumes``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from gpucloud.api.volume import Confirm
-from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import UsageError
 from gpucloud.journal.kinds import Kind
-from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Box as JournalBox
-from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
-from gpucloud.planning.volume_choice import holder_of
-from gpucloud.planning.volume_plan import plan_volume
-from gpucloud.purchase.failover import check_name
-from gpucloud.runs.first_step import settle_first
-from gpucloud.runtime.context import Context
-from gpucloud.spec.model import Spec
-from gpucloud.storage.snapshots import create_snapshot, wait_complete
-from gpucloud.storage.volumes import create_volume
 
 if TYPE_CHECKING:
-    from gpucloud.errors import GpucloudError
-    from gpucloud_pricing import Market
-
-T = TypeVar("T")
-
-
-def create(
-    context: Context,
-    market: Market,
-    near: Spec,
-    *,
-    name: str,
-    size_gib: int,
-    keep: timedelta,
-    confirm: Confirm | None,
-) -> JournalBox:
-    """See :meth:`gpucloud.Client.create_volume`."""
-    settle_first(context)
-    check_name(context, name)
-    plan = plan_volume(context, market, near, name=name, size_gib=size_gib, keep=keep)
-    _agree(context, confirm, plan)
-    return create_volume(context, plan)
+    from gpucloud.api.session import Session
+    from gpucloud.api.volume import Volume
+    from gpucloud.journal.records import Box as JournalBox
+    from gpucloud.planning.volume_plan import VolumePlan
 
 
-def snapshot(
-    context: Context,
-    market: Market,
-    source: JournalBox,
-    *,
-    name: str,
-    keep: timedelta,
-    confirm: Callable[[SnapshotPlan], bool] | None,
-) -> JournalBox:
-    """See :meth:`gpucloud.Client.create_snapshot`."""
-    settle_first(context)
-    check_name(context, name)
-    if source.kind is Kind.BOX:
-        _refuse_without_images(context, source)
-    plan = plan_snapshot(market, source, name=name, keep=keep)
-    if source.kind is Kind.VOLUME:
-        _agree(context, confirm, plan)
-        return create_snapshot(context, plan, holder_of(context.journal, source))
-    with _held(context, source) as box:  # nobody starts it meanwhile
-        plan = plan_snapshot(market, box, name=name, keep=keep)
-        _agree(context, confirm, plan)
-        return create_snapshot(context, plan, None)
+class Volumes:
+    """Encrypted disks that outlive boxes."""
 
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-def restore(
-    context: Context,
-    market: Market,
-    near: Spec,
-    source: JournalBox,
-    *,
-    name: str,
-    size_gib: int,
-    keep: timedelta,
-    confirm: Confirm | None,
-) -> JournalBox:
-    """See :meth:`gpucloud.Client.restore_snapshot`."""
-    settle_first(context)
-    check_name(context, name)
-    with _held(context, source) as held:
-        plan = plan_volume(context, market, near, name=name, size_gib=size_gib, keep=keep, snapshot=held)
-        _agree(context, confirm, plan)
-        wait_complete(context, held)
-        return create_volume(context, plan)
+    def create(
+        self,
+        name: str,
+        *,
+        size_gib: int,
+        near: str | None = None,
+        cloud: str | None = None,
+        region: str | None = None,
+        zone: str | None = None,
+        residency: Sequence[str] = (),
+        keep: timedelta | None = None,
+        confirm: Callable[[VolumePlan], bool] | None = None,
+    ) -> Volume:
+        """Creates an encrypted disk that outlives boxes, in the place of the cheapest machine that fits.
 
+        Args:
+            name: its name, unique among the living boxes and volumes.
+            size_gib: its size.
+            near: a GPU, as in a spec; by default, any.
+            cloud: the cloud; by default, any.
+            region: the region; by default, any.
+            zone: the zone; by default, any.
+            residency: regions or groups outside of which it may not be, as in a spec; by default, anywhere.
+            keep: how long it is kept after its last use; by default, 30 days.
+            confirm: is called before anything is bought; by default, nothing is confirmed.
 
-def _refuse_without_images(context: Context, box: JournalBox) -> None:
-    """Refuses a box of a cloud where no machine boots from the copy of another one's disk.
+        Raises:
+            UsageError: a value is not possible, no place is given, or ``confirm`` returned ``False``.
+            NoOfferError: nothing matches.
+            CloudError: the cloud refused; nothing is left.
+            OwedError: something may still be billed.
+        """
+        from gpucloud.api.storing import create
+        from gpucloud.planning.volume_plan import KEEP
+        from gpucloud.spec.file import load_spec
 
-    Raises:
-        UsageError: it is one.
-    """
-    if box.place is not None and not context.clouds.usable(box.place.cloud).makes_images:
-        raise UsageError(
-            f"box {box.name!r} cannot be copied: gpucloud makes no images on {box.place.cloud}",
-            hint="keep data on a volume (gpucloud volume create), and install the rest with --setup",
-        )
+        if not (near or region or zone):
+            raise UsageError("a volume needs a place", hint="add --near GPU, --region NAME or --zone NAME")
+        places = {"clouds": [cloud], "regions": [region], "zones": [zone]}
+        given = {field: values for field, values in places.items() if values[0]}
+        spec = load_spec(None, {"name": name, "gpu": near, "residency": residency, **given})
+        market = self._session.catalog.market_for(spec.demand())
+        with self._session.operation() as context:
+            made = create(
+                context,
+                market,
+                spec,
+                name=name,
+                size_gib=size_gib,
+                keep=KEEP if keep is None else keep,
+                confirm=confirm,
+            )
+        return self.read(made)
 
+    def list(self, *, over: bool = False) -> Sequence[Volume]:
+        """The owner's volumes in the journal, oldest first; ``over`` adds deleted and failed ones."""
+        found = self._session.journal.boxes(owner=self._session.owner, over=over, kind=Kind.VOLUME)
+        return [self.read(volume) for volume in found]
 
-@contextmanager
-def _held(context: Context, source: JournalBox) -> Generator[JournalBox]:
-    """Holds what something is made of meanwhile.
+    def get(self, name: str) -> Volume:
+        """The living volume with this name or id; otherwise the newest one that has ended.
 
-    Raises:
-        UsageError: another process holds it.
-    """
-    held = context.take(source)
-    if held is None:
-        raise UsageError(
-            f"another process works on {source.kind} {source.name!r}", hint="wait for it, then repeat"
-        )
-    try:
-        yield held
-    finally:
-        context.journal.release(held)
+        Raises:
+            UsageError: there is none.
+        """
+        return self.read(self._session.find(name, Kind.VOLUME))
 
+    def delete(self, name: str, *, confirm: Callable[[Volume], bool] | None = None) -> Volume:
+        """Deletes a volume with its data; returns when its cloud confirms that nothing billable is left.
 
-def _agree(context: Context, confirm: Callable[[T], bool] | None, plan: T) -> None:
-    if confirm is None:
-        return
-    with context.tasks.asking():
-        agreed = confirm(plan)
-    if not agreed:
-        raise UsageError("nothing was created")
+        Args:
+            name: its name or id.
+            confirm: is called before anything is deleted; by default, nothing is confirmed.
 
+        Raises:
+            OwedError: it may still be billed; the next call that changes anything continues.
+            UsageError: there is none, or ``confirm`` returned ``False``.
+        """
+        from gpucloud.api.storing import delete
 
-def delete(context: Context, volume: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
-    """See :meth:`gpucloud.Client.delete_volume`."""
-    holder = holder_of(context.journal, volume)
-    if holder is not None:
-        raise UsageError(
-            f"volume {volume.name!r} is attached to box {holder.name!r}",
-            hint=f"delete the box before: gpucloud down {holder.name}",
-        )
-    return end(context, volume, confirm)
+        found = self._session.find(name, Kind.VOLUME)
+        with self._session.operation() as context:
+            ended = delete(context, found, lambda: confirm is None or confirm(self.read(found)))
+        return self.read(ended)
 
+    def read(self, volume: JournalBox) -> Volume:
+        """A volume from the journal's record, as it is now."""
+        from gpucloud.api.volume import Volume
+        from gpucloud.planning.volume_choice import holder_of
 
-def end(context: Context, stored: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
-    """See :meth:`gpucloud.Client.delete_volume` and :meth:`gpucloud.Client.delete_snapshot`."""
-    if stored.state not in OVER:
-        with context.tasks.asking():
-            agreed = confirm()
-        if not agreed:
-            raise UsageError("nothing was deleted")
-    troubles: list[GpucloudError] = []
-    ended = end_all(context, [stored], troubles)
-    owed = merged(troubles)
-    if owed is not None:
-        raise owed
-    settle_first(context)
-    return ended[0]
+        holder = holder_of(self._session.journal, volume)
+        return Volume.read(volume, holder, self._session.billing_of, self._session.now())

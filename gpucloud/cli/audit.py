@@ -66,7 +66,7 @@ def audit(
         _follow(app, box)
         return
     first = None if since is None else read_since(since, utc_now())
-    record = app.client.audit(box=box, since=first, most=None if all else last)
+    record = app.client.audit.calls(box=box, since=first, most=None if all else last)
     if record.damaged:
         are = "is damaged and is" if record.damaged == 1 else "are damaged and are"
         words = f"{counted(record.damaged, 'line')} of {app.client.state / FILE} {are} not shown."
@@ -86,7 +86,7 @@ def audit(
 
 def _follow(app: App, box: str | None) -> None:
     with app.working(quiet=True) as (client, _):
-        for call in client.follow_audit(box=box):
+        for call in client.audit.follow(box=box):
             if app.output.json:
                 app.output.record("audit-call", cast("FollowedCallDocument", call))
             else:

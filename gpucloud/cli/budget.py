@@ -86,7 +86,7 @@ def set_budget(
 def list_budgets(app: App) -> None:
     """List the budgets with what is spent, committed by living boxes, and left, and their forecasts."""
     found = app.client.budgets.list()
-    unusual = app.client.unusual_days(all_owners=True) if found else []
+    unusual = app.client.costs.unusual_days(all_owners=True) if found else []
     if app.output.json:
         answer: BudgetListDocument = {
             "budgets": [each.document() for each in found],

@@ -43,7 +43,7 @@ def check(
         _print_policy(app, policy, role, guardrail=guardrail)
         return None
     with app.working(quiet=True) as (client, _):
-        checked = client.check(spec)
+        checked = client.accounts.check(spec)
     if app.output.json:
         app.output.document("check", checked.document())
     else:
@@ -56,7 +56,9 @@ def _print_policy(app: App, cloud: str, role: CloudRole | None, *, guardrail: bo
     if role and guardrail:
         raise UsageError("--role and --guardrail contradict each other")
     found = (
-        app.client.cloud_guardrail(cloud) if guardrail else app.client.cloud_policy(cloud, role or "admin")
+        app.client.accounts.guardrail(cloud)
+        if guardrail
+        else app.client.accounts.policy(cloud, role or "admin")
     )
     app.output.line(found.document.rstrip("\n"))
     for note in found.notes:

@@ -36,7 +36,7 @@ def commitments(
     `cost` uses them from then on, without a call. If a cloud does not answer, its earlier data stays.
     """
     with app.working(quiet=True) as (client, _):
-        found = client.commitments(tuple(cloud or ()))
+        found = client.market.commitments(tuple(cloud or ()))
     if app.output.json:
         app.output.document("commitments", found.document())
     else:

@@ -228,7 +228,7 @@ def cost(
     if answer.html is not None:
         refuse_unwritable("the report", answer.html)
     estimate = partial(
-        app.client.estimate,
+        app.client.market.estimate,
         workload=work.workload(spec),
         places=limit,
         sort=sort,

@@ -44,7 +44,7 @@ def show_project(
         form: ``json``, ``csv``, ``markdown`` or ``text``.
         explain: add how each figure is computed.
     """
-    cost = app.client.estimate_project(load_project(file), conditions=conditions, all_terms=all_terms)
+    cost = app.client.market.project(load_project(file), conditions=conditions, all_terms=all_terms)
     match form:
         case "json":
             app.output.document("project", cost.document(explain=explain))

@@ -70,8 +70,8 @@ def down(
 
 def _say_kept(app: App) -> None:
     """Names what outlives boxes."""
-    kept = [f"volume {each.name}" for each in app.client.volumes()]
-    kept += [f"snapshot {each.name}" for each in app.client.snapshots()]
+    kept = [f"volume {each.name}" for each in app.client.volumes.list()]
+    kept += [f"snapshot {each.name}" for each in app.client.snapshots.list()]
     if kept:
         app.output.say(f"Kept, and billed until deleted: {', '.join(kept)}.")
 

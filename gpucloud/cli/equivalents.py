@@ -57,7 +57,7 @@ def show(
     """
     spec = _with_sizes(spec, sizes or [])
     if len(sizes or []) < 2:
-        found = app.client.equivalents(spec, by=by or Measure.MEMORY)
+        found = app.client.market.equivalents(spec, by=by or Measure.MEMORY)
         if app.output.json:
             app.output.document("equivalents", found.document())
         else:
@@ -65,7 +65,7 @@ def show(
         return
     if by is not None:
         raise UsageError("--by: two sizes are compared by every measure")
-    compared = app.client.compare_sizes(spec)
+    compared = app.client.market.compare_sizes(spec)
     if app.output.json:
         app.output.document("equivalents", compared.document())
     else:

@@ -48,7 +48,7 @@ def exec_command(
         return _on_all(app, name, command)
     from gpucloud.ssh.relay import relay
 
-    target = app.client.connect(name, node=node or 0)
+    target = app.client.nodes.connect(name, node=node or 0)
     if not app.output.json:
         return relay(target, command, terminal=tty, tell=app.output.say)
     code = relay(target, command, terminal=tty, out=sys.stderr.buffer, tell=app.output.say)
@@ -66,7 +66,7 @@ def _on_all(app: App, name: str, command: list[str]) -> int:
             stream = sys.stderr if error or app.output.json else sys.stdout
             print(f"{node}: {clean(line)}", file=stream, flush=True)
 
-    codes = app.client.exec_all(name, command, show, tell=app.output.say)
+    codes = app.client.nodes.exec_all(name, command, show, tell=app.output.say)
     if app.output.json:
         answer: ExecAllDocument = {
             "box": name,
@@ -77,7 +77,7 @@ def _on_all(app: App, name: str, command: list[str]) -> int:
 
 
 def _detached(app: App, name: str, command: list[str], nodes: Sequence[int] | None) -> int:
-    job = app.client.start_job(name, command, nodes=nodes)
+    job = app.client.nodes.start_job(name, command, nodes=nodes)
     if app.output.json:
         answer: ExecDetachedDocument = {"box": name, "job": job}
         app.output.document("exec", answer)

@@ -43,7 +43,7 @@ def forward(
     pairs = [read_ports(text) for text in ports]
     for pair in pairs:
         _refuse_taken(pair.local_port)
-    target = app.client.connect(name, node=node)
+    target = app.client.nodes.connect(name, node=node)
 
     def ready() -> None:
         if app.output.json:

@@ -47,7 +47,7 @@ def hosts(
     """
     if app.output.json and form not in {None, Format.JSON}:
         raise UsageError(f"--json prints a document: leave --format {form} out")
-    members = app.client.hosts(name)
+    members = app.client.nodes.hosts(name)
     if app.output.json or form is Format.JSON:
         answer: HostsDocument = {
             "box": members.box,

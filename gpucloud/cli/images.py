@@ -35,7 +35,7 @@ COLUMNS = (
 @takes_spec
 def images(app: App, spec: Spec) -> int | None:
     """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software."""
-    choices = app.client.images(spec)
+    choices = app.client.market.images(spec)
     if app.output.json:
         answer: ImagesDocument = {"images": [choice.document() for choice in choices]}
         app.output.document("images", answer)

@@ -77,7 +77,7 @@ def serve(
     joining = Joining(program=program, server=server, ca_hash=ca_hash)
     tasks = Tasks()
     certificates = Certificates(certificate=cert, key=key, client_ca=client_ca)
-    groups = app.client.kubernetes(cluster, joining, token)
+    groups = app.client.engines.kubernetes(cluster, joining, token)
     with tasks.listening(), groups.serving(listen, certificates) as address:
         if app.output.json:
             answer: K8sServeDocument = {"address": address}
@@ -119,7 +119,7 @@ def manifests(
     from gpucloud.elastic.kubernetes.manifests import ManifestPart
 
     joining = Joining(program=_chosen("--join", join, Program), server=server, ca_hash=ca_hash)
-    text = app.client.kubernetes_manifests(
+    text = app.client.engines.manifests(
         cluster,
         image=image,
         joining=joining,

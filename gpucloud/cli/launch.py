@@ -48,7 +48,7 @@ def launch(
     wanted = completed(app, spec)[0] if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
         if isinstance(wanted, Spec):
-            app.client.offers(wanted, why=True)  # a place that does not exist is the first thing to mend
+            app.client.market.offers(wanted, why=True)  # a place that does not exist comes first
         raise UsageError("a launch needs confirmation, and there is no terminal to ask on", hint="add --yes")
     with app.working() as (client, timeline):
         try:

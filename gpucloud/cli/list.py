@@ -49,11 +49,11 @@ def list_boxes(
     looked = None
     if live:
         with app.working(quiet=True) as (client, _):
-            looked = client.look(all_owners=all_owners)
+            looked = client.resources.look(all_owners=all_owners)
         say_unread(app, looked.searched)
-    boxes = app.client.boxes(over=all)
-    volumes = app.client.volumes(over=all) if all_kinds else None
-    snapshots = app.client.snapshots(over=all) if all_kinds else []
+    boxes = app.client.list(over=all)
+    volumes = app.client.volumes.list(over=all) if all_kinds else None
+    snapshots = app.client.snapshots.list(over=all) if all_kinds else ()
     strangers = _strangers(looked) if looked else []
     if app.output.json:
         answer: ListDocument = {"boxes": [box.document() for box in boxes]}
@@ -71,7 +71,7 @@ def list_boxes(
         if any(box.results_of for box in boxes):
             from gpucloud.cli.runs import say_kept
 
-            say_kept(app, app.client.runs())
+            say_kept(app, app.client.runs.list())
         _show_volumes(app, volumes or ())
         _show_snapshots(app, snapshots)
     return search_code(looked.searched if looked else None)

@@ -62,17 +62,17 @@ def logs(
         raise UsageError(f"only one log at a time: {', '.join(f'--{kind}' for kind in LOGS)}")
     source = (chosen or ["boot"])[0]
     moment = None if since is None else read_since(since, datetime.now(UTC))
-    kept = app.client.kept_log(name, source, node=node, job=job or RUN)
+    kept = app.client.nodes.kept_log(name, source, node=node, job=job or RUN)
     if kept is not None:
         app.output.say(f"The box has ended; this log was kept at {rfc3339(kept.at)}:")
         _show(app, source, newer(map(clean, kept.text.splitlines()), moment), follow)
-        if not node and (there := app.client.uploaded_log(name, source)) is not None:
+        if not node and (there := app.client.nodes.uploaded_log(name, source)) is not None:
             app.output.say(f"More of it is where the box has uploaded it, if it could: {there}")
         return 0
     try:
-        target = app.client.connect(name, node=node)
+        target = app.client.nodes.connect(name, node=node)
     except ConnectionFailedError as error:
-        text = "" if source == "job" else app.client.console(name, node=node)
+        text = "" if source == "job" else app.client.nodes.console(name, node=node)
         if not text:
             raise
         app.output.say(f"{error.message}\nThis is the console log that the cloud keeps:")

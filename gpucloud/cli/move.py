@@ -68,10 +68,10 @@ def move(
     with app.working() as (client, timeline):
         confirm = None if yes else partial(_confirmed, app, timeline)
         old_volumes = volumes_of(client, client.get(name))
-        box = client.move(name, to, paths=paths or (), max_price=limit, confirm=confirm)
+        box = client.boxes.move(name, to, paths=paths or (), max_price=limit, confirm=confirm)
         deleted = _old_deleted(app, client, timeline, name, box, yes=yes)
         living = living_after(client)
-        old_volumes = [client.volume(each.id) for each in old_volumes]
+        old_volumes = [client.volumes.get(each.id) for each in old_volumes]
         volumes = volumes_of(client, box)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:
@@ -108,7 +108,7 @@ def _refuse_outside(paths: Sequence[str]) -> None:
 
 def volumes_of(client: Client, box: Box) -> list[Volume]:
     """The volumes that a box uses."""
-    return [each for each in client.volumes() if each.attached_to == box.name]
+    return [each for each in client.volumes.list() if each.attached_to == box.name]
 
 
 def kept_text(volume: Volume) -> str:
@@ -132,7 +132,7 @@ def _confirmed(app: App, timeline: Timeline, proposal: Move) -> bool:
     )
     for taken in proposal.volumes:
         app.output.say(_volume_text(app, taken))
-        app.output.say(kept_text(app.client.volume(taken.move.volume.id)))
+        app.output.say(kept_text(app.client.volumes.get(taken.move.volume.id)))
     limit = limit_text(proposal.purchase.limit)
     agreed = app.output.ask(f"Launch {proposal.name} at the first attempt that succeeds, {limit}?")
     timeline.resume()

@@ -78,7 +78,7 @@ def offers(
     most = limit or None
     # Zones of equal price share a row of the table, so how many offers fill it is not known beforehand.
     as_table = not (app.output.json or csv)
-    found = app.client.offers(
+    found = app.client.market.offers(
         spec,
         sort=sort,
         limit=None if as_table else most,

@@ -48,7 +48,7 @@ def plan(
     spec, defaults = completed(app, spec)
     with app.working() as (client, _):
         made = client.plan(spec, accept_snapshot_price=accept_snapshot_price)
-        limit = client.cost_limit(made)
+        limit = client.market.cost_limit(made)
     if save is not None:
         with writing("the plan", save):
             save.write_text(json.dumps(made.as_json(), indent=2) + "\n", encoding="utf-8")

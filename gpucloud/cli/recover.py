@@ -32,7 +32,7 @@ def recover(app: App) -> int:
     some resources have your owner tag and other tags that gpucloud never writes.
     """
     with app.working() as (client, _):
-        found = client.recover()
+        found = client.resources.recover()
     say_unread(app, found.searched)
     say_unjudged(app, found.searched)
     done = f"{_counted(found)} restored to the journal"

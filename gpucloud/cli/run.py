@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from gpucloud.api.runs import failure_document
+from gpucloud.api.run import failure_document
 from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
@@ -233,7 +233,7 @@ def _detached(
         if given:
             raise UsageError(f"{flag} needs a run that is waited for", hint=f"leave {flag} or --detach out")
     with app.working() as (client, timeline):
-        run = client.start_run(spec, command or spec.run or "", **settings)
+        run = client.runs.start(spec, command or spec.run or "", **settings)
         living = living_after(client)
     with answering(f"run {run.run_id} is {run.state}", living or ()):
         if app.output.json:
@@ -249,7 +249,7 @@ def _detached(
         )
         return 0
     app.output.say(f"The command is running: gpucloud runs logs {name} -f. {paying_text(living)}")
-    if app.client.tend_is_installed:
+    if app.client.tend.is_installed:
         app.output.say("A timer runs gpucloud tend every 2 minutes.")
     else:
         app.output.say(
@@ -286,7 +286,7 @@ def _summarised(
     from gpucloud.cli.summary import heading, markdown
 
     failure: BaseException | None = None
-    told = _Told(run_id or client.new_run_id())
+    told = _Told(run_id or client.runs.new_id())
     if file is not None:
         with writing("the summary", file), file.open("a", encoding="utf-8") as begun:
             begun.write(heading(told.run_id))
@@ -298,7 +298,7 @@ def _summarised(
     finally:
         if file is not None:
             try:
-                boxes = client.boxes(over=True, run_id=told.run_id)
+                boxes = client.list(over=True, run_id=told.run_id)
                 box = boxes[-1].document() if boxes else None
                 text = markdown(timeline.steps, timeline.elapsed_s, box, told.code, failure)
                 with file.open("a", encoding="utf-8") as stream:

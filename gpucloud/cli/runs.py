@@ -29,7 +29,7 @@ from gpucloud.ssh.job import RUN
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
-    from gpucloud.api.runs import Run, RunAttempt
+    from gpucloud.api.run import Run, RunAttempt
     from gpucloud.api.stored import RunStore
     from gpucloud.cli.documents import (
         LogLineDocument,
@@ -62,7 +62,7 @@ def list_runs(
     since = None if all else datetime.now(UTC) - RECENT
     runs = [
         each
-        for each in app.client.runs(over=not active, since=since)
+        for each in app.client.runs.list(over=not active, since=since)
         if all or each.ended_at is None or each.cluster is None
     ]
     if app.output.json:
@@ -86,7 +86,7 @@ def list_runs(
 
 def show(app: App, run: RunName) -> None:
     """Show one run with its attempts: where each was, what it cost, how it was lost."""
-    found = app.client.get_run(run)
+    found = app.client.runs.get(run)
     store, unknown = _store(app, run)
     if app.output.json:
         answer: RunsShowDocument = {
@@ -120,7 +120,7 @@ def show(app: App, run: RunName) -> None:
 def _store(app: App, run: str) -> tuple[RunStore | None, str | None]:
     """What the store of a run holds; or why that is not known."""
     try:
-        return app.client.store_of_run(run), None
+        return app.client.runs.store(run), None
     except (CloudError, UsageError, TimedOutError) as error:
         app.output.say(f"What the store of {run} holds is not known: {error}")
         return None, "not known"
@@ -152,7 +152,7 @@ def delete(
         hint = f"delete what its store holds: gpucloud runs delete {run} --checkpoints"
         raise UsageError("say what is to be deleted: --checkpoints", hint=hint)
     with app.working() as (client, timeline):
-        done = client.delete_store_of_run(
+        done = client.runs.delete_store(
             run, confirm=None if yes else lambda store: _agreed(app, timeline, store)
         )
     if app.output.json:
@@ -178,7 +178,7 @@ def cancel(
 ) -> None:
     """End a run and delete its box, also a run that another process works on."""
     with app.working() as (client, timeline):
-        done = client.cancel_run(run, confirm=None if yes else lambda each: _confirmed(app, timeline, each))
+        done = client.runs.cancel(run, confirm=None if yes else lambda each: _confirmed(app, timeline, each))
         living = living_after(client)
     with answering(f"run {done.run_id} is {done.state}", ()):
         if app.output.json:
@@ -207,7 +207,7 @@ def show_logs(
     125 if it ended without one. What an attempt has printed is kept on this machine when its box is deleted,
     and in the bucket of --checkpoint-to.
     """
-    attempts = app.client.get_run(run).attempts
+    attempts = app.client.runs.get(run).attempts
     with_box = {number: each for number, each in enumerate(attempts, start=1) if each.box_id}
     if attempt is not None:
         if all or attempt not in with_box:
@@ -225,7 +225,7 @@ def show_logs(
     if all:
         for number in sorted(with_box)[: -1 if follow else None]:
             _show_log_of(app, number, with_box[number], node)
-    return app.client.follow_run(run, partial(_line, app), tell=app.output.say, node=node) if follow else 0
+    return app.client.runs.follow(run, partial(_line, app), tell=app.output.say, node=node) if follow else 0
 
 
 def _line(app: App, attempt: int, line: str) -> None:
@@ -242,7 +242,7 @@ def _show_log_of(app: App, number: int, attempt: RunAttempt, node: int) -> None:
     lost = f", lost by {attempt.loss}" if attempt.loss else ""
     app.output.say(f"Attempt {number} on {attempt.box}{lost}:")
     try:
-        text = app.client.logs(attempt.box_id or "", "job", node=node)
+        text = app.client.nodes.logs(attempt.box_id or "", "job", node=node)
     except UsageError as error:
         app.output.say(f"{error.message}; {error.hint}" if error.hint else error.message)
         return
@@ -277,11 +277,11 @@ def fetch(
     files = [fetched(each) for each in paths or ()]
     if store is not None:
         with app.working() as (client, _):
-            place = client.fetch_results(run, store, files=files)
+            place = client.runs.fetch_from_store(run, store, files=files)
         _tell_fetched(app, None, f"The files of {run} are here, out of {place}.")
         return
     with app.working() as (client, _):
-        done = client.fetch_run(run, files=files)
+        done = client.runs.fetch(run, files=files)
         living = living_after(client)
     with answering(f"the files of run {done.run_id} are here", ()):
         _tell_fetched(app, done, f"The files of {done.run_id} are here. {paying_text(living)}")

@@ -58,7 +58,7 @@ def share(
         raise UsageError("share needs one of --key and --user", hint="gpucloud share NAME --key bob.pub")
     with app.working() as (client, _):
         text = _key_of(app, client, user) if user is not None else text_of(key or "", "--key")
-        done = client.share(name, text, allow_from=allow_from or (), remove=remove)
+        done = client.boxes.share(name, text, allow_from=allow_from or (), remove=remove)
     with answering(_what_was_done(done, remove=remove), [done.box]):
         if app.output.json:
             app.output.document("share", _document(done))

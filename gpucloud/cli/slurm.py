@@ -49,7 +49,7 @@ def init(
     the nodes, the partitions and all settings, for slurm.conf to include; the programs are what slurmctld
     starts. Nothing is changed outside of the folder.
     """
-    slurm = app.client.slurm(file)
+    slurm = app.client.engines.slurm(file)
     written = slurm.init(force=force)
     if app.output.json:
         document: SlurmInitDocument = {
@@ -87,8 +87,8 @@ def resume(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Foreg
     _unblock_signals()
     if foreground:
         with app.working() as (client, _):
-            return _answer(app, client.slurm(cluster).launch(nodes))
-    slurm = app.client.slurm(cluster)
+            return _answer(app, client.engines.slurm(cluster).launch(nodes))
+    slurm = app.client.engines.slurm(cluster)
     wanted = slurm.resume(nodes)
     slurm.detach("resume", nodes)
     _answer_nodes(app, wanted)
@@ -103,10 +103,10 @@ def suspend(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Fore
     _unblock_signals()
     if foreground:
         with app.working() as (client, _):
-            done = client.slurm(cluster).suspend(nodes)
+            done = client.engines.slurm(cluster).suspend(nodes)
             _answer_nodes(app, done.slots)
             return _code(app, done.troubles)
-    app.client.slurm(cluster).detach("suspend", nodes)
+    app.client.engines.slurm(cluster).detach("suspend", nodes)
     _answer_nodes(app, ())
     return 0
 
@@ -116,8 +116,8 @@ def fail(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Foregro
     _unblock_signals()
     if foreground:
         with app.working() as (client, _):
-            return _answer(app, client.slurm(cluster).fail(nodes))
-    app.client.slurm(cluster).detach("fail", nodes)
+            return _answer(app, client.engines.slurm(cluster).fail(nodes))
+    app.client.engines.slurm(cluster).detach("fail", nodes)
     _answer_nodes(app, ())
     return 0
 
@@ -132,7 +132,7 @@ def sync(app: App, cluster: File = DEFAULT) -> int:
     """
     _unblock_signals()
     with app.working() as (client, _):
-        return _answer(app, client.slurm(cluster).sync())
+        return _answer(app, client.engines.slurm(cluster).sync())
 
 
 COMMANDS = {"init": init, "resume": resume, "suspend": suspend, "fail": fail, "sync": sync}

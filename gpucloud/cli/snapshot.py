@@ -60,7 +60,7 @@ def create(
     """
     kept = time("--keep", keep)
     with app.working() as (client, timeline):
-        snapshot = client.create_snapshot(
+        snapshot = client.snapshots.create(
             name, of=of, keep=kept, confirm=partial(_confirmed, app, timeline, yes)
         )
     _answer(app, snapshot)
@@ -80,7 +80,7 @@ def list_snapshots(
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed snapshots.")] = False,  # noqa: A002
 ) -> None:
     """List snapshots: volume or box, size, place, price, time left."""
-    snapshots = app.client.snapshots(over=all)
+    snapshots = app.client.snapshots.list(over=all)
     if app.output.json:
         document: SnapshotsDocument = {"snapshots": [snapshot.document() for snapshot in snapshots]}
         app.output.document("snapshots", document)
@@ -95,7 +95,7 @@ def list_snapshots(
 
 def show(app: App, name: Name) -> None:
     """Show one snapshot."""
-    snapshot = app.client.snapshot(name)
+    snapshot = app.client.snapshots.get(name)
     _answer(app, snapshot)
     if app.output.json:
         return
@@ -149,7 +149,7 @@ def restore(
     """
     kept, gib = time("--keep", keep), None if size is None else whole_gib(size)
     with app.working() as (client, timeline):
-        volume = client.restore_snapshot(
+        volume = client.snapshots.restore(
             name,
             volume=to,
             near=near,
@@ -168,7 +168,7 @@ def delete(app: App, name: Name, yes: Yes = False) -> None:
     Volumes and boxes that were made of it stay.
     """
     with app.working() as (client, timeline):
-        snapshot = client.delete_snapshot(name, confirm=partial(_deletion_confirmed, app, timeline, yes))
+        snapshot = client.snapshots.delete(name, confirm=partial(_deletion_confirmed, app, timeline, yes))
     _answer(app, snapshot)
     app.output.say(
         f"{snapshot.name} is {snapshot.state}: the cloud says that nothing billable is left of it."

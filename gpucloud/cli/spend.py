@@ -80,11 +80,11 @@ def spend(
     first = None if since is None else read_since(since, utc_now())
     if focus:
         period = granularity or Granularity.DAY
-        rows = app.client.focus(since=first, run_id=run_id, all_owners=all_owners, granularity=period)
+        rows = app.client.costs.focus(since=first, run_id=run_id, all_owners=all_owners, granularity=period)
         _write_focus(app, rows)
         return
-    spent = app.client.spend(since=first, run_id=run_id, all_owners=all_owners)
-    _answer(app, spent, keys, app.client.stores(run_id=run_id) if stores else None, csv=csv)
+    spent = app.client.costs.spend(since=first, run_id=run_id, all_owners=all_owners)
+    _answer(app, spent, keys, app.client.runs.stores(run_id=run_id) if stores else None, csv=csv)
 
 
 def _answer(

@@ -36,7 +36,7 @@ def ssh(
     from gpucloud.ssh.relay import relay
 
     options, words = split_options(command or [])
-    target = app.client.connect(name, node=node)
+    target = app.client.nodes.connect(name, node=node)
     terminal = sys.stdin.isatty()
     if options:
         return relay_with_options(target, options, words, terminal=terminal)

@@ -34,7 +34,7 @@ def ssh_config(
         raise UsageError(
             "changing ~/.ssh/config needs confirmation, and there is no terminal to ask on", hint="add --yes"
         )
-    found = app.client.ssh_hosts()
+    found = app.client.boxes.ssh_hosts()
     line, included = include_line(found.file), is_included(config, found.file)
     if install and not included:
         if not yes and not app.output.ask(f"Add this line at the top of {config}?\n  {line}\n"):

@@ -68,7 +68,7 @@ def sweep(
     """
     with app.working() as (client, timeline):
 
-        def confirmed(finds: Sequence[Find], searched: Searched) -> bool:
+        def ask(finds: Sequence[Find], searched: Searched) -> bool:
             """Shows the list; asks for confirmation if it holds unwanted resources."""
             timeline.pause()
             say_unread(app, searched)
@@ -79,7 +79,7 @@ def sweep(
             timeline.resume()
             return agreed
 
-        swept = client.sweep(older_than=_age(older_than), owner=owner, dry_run=dry_run, confirm=confirmed)
+        swept = client.resources.sweep(older_than=_age(older_than), owner=owner, dry_run=dry_run, confirm=ask)
         report = _Report(app, client.catalog.market, swept.finds)
     ended = sum(find.resource.ref in swept.ended for find in swept.finds if find.unwanted)
     with answering(f"{ended} of {counted(swept.tried, 'resource')} deleted", swept.living):

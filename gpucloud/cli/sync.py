@@ -66,7 +66,7 @@ def sync(
         from gpucloud.ssh.files import rsync_down
 
         tell = app.output.say if app.output.styled(sys.stderr) else None
-        target = app.client.connect(way.box, node=node)
+        target = app.client.nodes.connect(way.box, node=node)
         if left_out := rsync_down(target, way.source, way.destination, tell=tell):
             app.output.say(f"warning: {left_out}")
     if app.output.json:
@@ -89,7 +89,7 @@ def _sent(app: App, way: Way, exclude: Sequence[str], *, dry_run: bool, node: in
         list_files(app, [chosen])
         return True
     app.output.say_each(remarks([chosen]))
-    upload(app.client.connect(way.box, node=node), chosen, quiet=not app.output.styled(sys.stderr))
+    upload(app.client.nodes.connect(way.box, node=node), chosen, quiet=not app.output.styled(sys.stderr))
     return False
 
 

@@ -46,10 +46,10 @@ def tend(
     if sum((install, uninstall, every is not None)) > 1:
         raise UsageError("--install, --uninstall and --every contradict each other", hint="choose one")
     if install:
-        app.output.say(f"Installed: {app.client.install_tend()}. Take it back: gpucloud tend --uninstall")
+        app.output.say(f"Installed: {app.client.tend.install()}. Take it back: gpucloud tend --uninstall")
         return 0
     if uninstall:
-        was_there = app.client.uninstall_tend()
+        was_there = app.client.tend.uninstall()
         app.output.say(
             "The timer is gone." if was_there else "There was no timer of gpucloud tend --install."
         )
@@ -59,10 +59,10 @@ def tend(
         raise UsageError(f"--every: {every!r} is too often; allowed: {LEAST.seconds}s or more")
     with app.working(quiet=pause is not None) as (client, _):
         if pause is None:
-            done = client.tend()
+            done = client.tend.once()
             _tell(app, done)
             return _code(done)
-        for each in client.keep_tending(every=pause):
+        for each in client.tend.every(pause):
             _tell(app, each, again=True)
     return 0
 

@@ -68,7 +68,7 @@ def create(
     kept, gib = time("--keep", keep), whole_gib(size)
     residency = completed(app, Spec(), ("residency",))[0].residency
     with app.working() as (client, timeline):
-        volume = client.create_volume(
+        volume = client.volumes.create(
             name,
             size_gib=gib,
             near=near,
@@ -89,7 +89,7 @@ def list_volumes(
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed volumes.")] = False,  # noqa: A002
 ) -> None:
     """List volumes: size, place, last use, price, cost so far, time left."""
-    volumes = app.client.volumes(over=all)
+    volumes = app.client.volumes.list(over=all)
     if app.output.json:
         document: VolumesDocument = {"volumes": [volume.document() for volume in volumes]}
         app.output.document("volumes", document)
@@ -102,7 +102,7 @@ def list_volumes(
 
 def show(app: App, name: Name) -> None:
     """Show one volume."""
-    volume = app.client.volume(name)
+    volume = app.client.volumes.get(name)
     answer(app, volume)
     if app.output.json:
         return
@@ -123,7 +123,7 @@ def show(app: App, name: Name) -> None:
 def delete(app: App, name: Name, yes: Yes = False) -> None:
     """Delete a volume with its data; returns when the cloud confirms that nothing billable is left."""
     with app.working() as (client, timeline):
-        volume = client.delete_volume(name, confirm=partial(_deletion_confirmed, app, timeline, yes))
+        volume = client.volumes.delete(name, confirm=partial(_deletion_confirmed, app, timeline, yes))
     answer(app, volume)
     app.output.say(f"{volume.name} is {volume.state}: the cloud says that nothing billable is left of it.")
 

@@ -8,10 +8,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud.api.box import Box
 from gpucloud.api.client import Client
 from gpucloud.api.prices import MOST_PRICES, gpus_of
-from gpucloud.api.runs import Run
 from gpucloud.api.snapshot import Snapshot
 from gpucloud.api.volume import Volume
 from gpucloud.costs.anomalies import charges_by_day, unusual_days, usd_by_day
@@ -89,7 +87,7 @@ class Reader:
                 warnings.append(event.text)
 
         self.client.on_event = listen
-        looked = self.client.look()
+        looked = self.client.resources.look()
         return Asked(
             at=self.clock(),
             strangers=looked.strangers,
@@ -115,7 +113,7 @@ class Reader:
         holdings = client.journal.boxes(owner=None, over=True, kind=None)
         living = [each for each in holdings if each.state not in OVER]
         of_boxes = [each for each in living if each.kind is Kind.BOX]
-        boxes = [Box.read(each, client, now) for each in of_boxes]
+        boxes = [client.boxes.read(each, now) for each in of_boxes]
         ended = self._ended(holdings, now)
         volumes, snapshots = self._stored(living, now)
         rates = {box.id: box.per_hour for box in boxes}
@@ -146,11 +144,11 @@ class Reader:
                 *rows.stranger_troubles(asked.strangers, owner, program),
             ],
             "boxes": [rows.box_row(box, record, now) for box, record in zip(boxes, of_boxes, strict=True)],
-            "ended": [rows.box_row(Box.read(each, client, now), each, now) for each in ended],
+            "ended": [rows.box_row(client.boxes.read(each, now), each, now) for each in ended],
             "spending": money.spending(spent, now),
             "idle": money.idle(living, rates, now),
             "runs": [
-                rows.run_row(Run.read(run, client, now))
+                rows.run_row(client.runs.read(run, now))
                 for run in reversed(client.journal.runs(owner=owner, over=True, since=now - LATELY))
             ],
             "prices": rows.price_rows(trends, now),

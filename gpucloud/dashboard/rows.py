@@ -18,7 +18,7 @@ from gpucloud_pricing.price_trend import moments, trend
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
-    from gpucloud.api.runs import Run, RunAttempt
+    from gpucloud.api.run import Run, RunAttempt
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
     from gpucloud.dashboard.documents import (

@@ -161,7 +161,7 @@ def test_news_and_warnings_are_events_of_their_own(client: Client) -> None:
     assert [type(event) for event in events] == [Noticed]
     events.clear()
     (client.state / "prices.db").write_text("damaged")
-    assert client.offers(Spec(gpu="T4"), limit=1).offers
+    assert client.market.offers(Spec(gpu="T4"), limit=1).offers
     assert {type(event) for event in events} == {Warned}
 
 
@@ -186,14 +186,14 @@ def test_two_clients_use_one_journal_at_once(profile: Profile, endpoint: Endpoin
             thread.start()
         for thread in threads:
             thread.join(THREAD_S)
-        assert {box.name for box in first.boxes()} == {box.name for box in second.boxes()} == {"one", "two"}
+        assert {box.name for box in first.list()} == {box.name for box in second.list()} == {"one", "two"}
         billed = Decimal(endpoint.client.status()["billed_per_hour"]["amount"])
-        paying = sum((money.amount for box in first.boxes() for money in box.paying), Decimal(0))
+        paying = sum((money.amount for box in first.list() for money in box.paying), Decimal(0))
         assert paying == pytest.approx(billed, abs=Decimal("0.0001")), "disks and addresses too"
         with pytest.raises(UsageError):
             second.launch(Spec(gpu="T4", ttl="1h", name="one"))
         assert first.down(every=True).living == ()
-        assert second.boxes() == []
+        assert second.list() == []
         again = first.down(["one"], confirm=lambda _: pytest.fail("nothing is left to confirm"))
         assert [box.state for box in again.boxes] == ["deleted"]
 
@@ -226,11 +226,11 @@ def test_two_clients_use_two_sandboxes_at_once(
         first = here.launch(Spec(gpu="T4", ttl="1h", clouds=["aws", "azure"]), name="same")
         second = there.launch(Spec(gpu="T4", ttl="1h", clouds=["aws", "azure"]), name="same")
         assert (first.cloud, second.cloud) == ("azure", "aws")
-        assert [box.id for box in here.boxes()] == [first.id]
+        assert [box.id for box in here.list()] == [first.id]
         assert here.owner != there.owner
         second.down()
         assert another_sandbox.client.status()["billing"] == []
-        assert [box.id for box in here.look().boxes] == [first.id]
+        assert [box.id for box in here.resources.look().boxes] == [first.id]
         assert endpoint.client.status()["billing"] != []
 
 
@@ -248,30 +248,30 @@ def test_leaving_a_client_of_the_sandbox_stops_nothing(profile: Profile, endpoin
 def test_what_is_asked_before_buying_is_typed(client: Client) -> None:
     """The same figures as the documents, as values."""
     spec = Spec(gpu="T4", clouds="aws", regions="us-east-1")
-    found = client.offers(spec, limit=3, sort="gpu-price")
+    found = client.market.offers(spec, limit=3, sort="gpu-price")
     assert isinstance(found, Offers)
     assert [offer.document() for offer in found.offers] == found.document()["offers"]
-    compared = client.estimate(spec)
+    compared = client.market.estimate(spec)
     assert compared.best is not None
     assert compared.best.offer.cloud == "aws"
-    assert client.images(spec)[0].driver
-    assert client.equivalents(Spec(gpu="T4:4")).unit == "GiB"
-    assert client.check(spec).exit_code == 0
-    assert "ec2:RunInstances" in client.cloud_policy("aws").document
-    assert client.spend().totals == []
-    assert client.audit().calls == []
-    assert client.commitments(["aws"]).by_cloud["aws"].absent is None
+    assert client.market.images(spec)[0].driver
+    assert client.market.equivalents(Spec(gpu="T4:4")).unit == "GiB"
+    assert client.accounts.check(spec).exit_code == 0
+    assert "ec2:RunInstances" in client.accounts.policy("aws").document
+    assert client.costs.spend().totals == []
+    assert client.audit.calls().calls == []
+    assert client.market.commitments(["aws"]).by_cloud["aws"].absent is None
 
 
 def test_errors_are_typed_and_say_what_to_do(client: Client) -> None:
     with pytest.raises(NoOfferError) as nothing:
-        client.offers(Spec(gpu="T4:64"))
+        client.market.offers(Spec(gpu="T4:64"))
     assert nothing.value.exit_code == 3
     assert nothing.value.hint
-    explained = client.offers(Spec(gpu="T4:64"), why=True)
+    explained = client.market.offers(Spec(gpu="T4:64"), why=True)
     assert explained.offers == []
     assert isinstance(explained.failure, NoOfferError)
-    for wrong in (lambda: client.offers(Spec(gpu="T4"), sort="colour"), lambda: client.get("nobody")):
+    for wrong in (lambda: client.market.offers(Spec(gpu="T4"), sort="colour"), lambda: client.get("nobody")):
         with pytest.raises(UsageError):
             wrong()
 
@@ -284,12 +284,12 @@ def test_a_box_that_another_thread_is_launching_is_left_alone(profile: Profile) 
         if isinstance(event, MachinesCreated):
             with Client.sandbox(profile=profile) as second:
                 others.append(second.launch(Spec(gpu="T4", ttl="1h", name="second")).name)
-                assert second.sweep().tried == 0
+                assert second.resources.sweep().tried == 0
 
     with Client.sandbox(profile=profile, on_event=launch_another) as first:
         first.launch(Spec(gpu="T4", ttl="1h", name="first"))
         assert others == ["second"]
-        assert {(box.name, str(box.state)) for box in first.boxes()} == {
+        assert {(box.name, str(box.state)) for box in first.list()} == {
             ("first", "ready"),
             ("second", "ready"),
         }

@@ -101,8 +101,8 @@ def test_the_library_works_without_sdks_and_without_the_command_lines_packages(t
 from gpucloud import Client, NoOfferError, Profile, Spec
 with Client(profile=Profile({{"GPUCLOUD_HOME": {str(tmp_path)!r}}})) as client:
     spec = Spec(gpu="T4")
-    print(client.offers(spec, limit=1).offers[0].gpu_model, client.boxes())
-    print(client.estimate(spec).best is not None, client.prices.overview().live)
+    print(client.market.offers(spec, limit=1).offers[0].gpu_model, client.list())
+    print(client.market.estimate(spec).best is not None, client.prices.overview().live)
     try:
         client.plan(spec)
     except NoOfferError as error:

@@ -203,7 +203,7 @@ def command_or_engine(line: list[str], switches: Switches) -> int:
     lab = Cluster(name="lab", classes={"t4": NodeClass(spec=spec, max=2)})
     app = App(output=Output(), environment=os.environ, command=line[0], sandbox=switches.sandbox)
     with app.working() as (client, _):
-        fleet = client.fleet(lab)
+        fleet = client.engines.fleet(lab)
         wanted = lab.slots("t4")
         done = fleet.up(wanted) if line[1] == "up" else fleet.reconcile({wanted[0]: datetime.now(UTC)})
     for trouble in sorted(done.troubles, key=lambda each: not isinstance(each, OwedError)):

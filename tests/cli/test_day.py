@@ -21,7 +21,7 @@ HOUR_S = 3600
 def a_day(world: World, cloud: str) -> None:
     """Launch, volume, stop, start, extend, move, run, and the end of everything."""
     client, region = world.client, "eastus" if cloud == "azure" else "us-east-1"
-    client.create_volume("data", size_gib=100, near="T4", cloud=cloud, region=region)
+    client.volumes.create("data", size_gib=100, near="T4", cloud=cloud, region=region)
     world.pass_time(HOUR_S)
     box = world.launch(cloud, volumes=["data:/data"])
     world.pass_time(2 * HOUR_S)
@@ -32,13 +32,13 @@ def a_day(world: World, cloud: str) -> None:
     assert world.billed() == {"disk"}, "the volume is billed alone"
     box = world.launch(cloud, name="y").extend(timedelta(hours=9))
     world.pass_time(5 * HOUR_S)
-    moved = client.move("y", ELSEWHERE[cloud])
+    moved = client.boxes.move("y", ELSEWHERE[cloud])
     world.pass_time(HOUR_S)
     box.down()
     world.pass_time(2 * HOUR_S)
     moved.down()
     assert client.run(world.wanted(cloud, name="z"), ["true"]).exit_code == 0
-    client.delete_volume("data")
+    client.volumes.delete("data")
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -159,7 +159,7 @@ def ended_by_its_ttl_and_seen_late(world: World, box: Box) -> None:
     world.pass_time(4 * 3600 + 30)
     world.until_ended()
     world.pass_time(LATER_S)
-    world.client.look()
+    world.client.resources.look()
 
 
 def ended_by_its_ttl_and_deleted_unseen(world: World, box: Box) -> None:
@@ -197,7 +197,7 @@ def one_node_taken_back(world: World, box: Box) -> None:
     world.pass_time(31)
     world.billed()
     world.pass_time(1800)
-    world.client.look()
+    world.client.resources.look()
     world.pass_time(3600)
     box.down()
 
@@ -224,7 +224,7 @@ def stopped_and_started(world: World, box: Box) -> None:
     assert stopped.per_hour.compute is not None
     assert not stopped.per_hour.compute.amount
     world.pass_time(24 * 3600)
-    world.client.look()
+    world.client.resources.look()
     box.start(ttl=timedelta(hours=4))
     world.pass_time(2 * 3600)
     assert box.exec(["true"]).exit_code == 0
@@ -238,8 +238,8 @@ def stopped_and_forgotten(world: World, box: Box) -> None:
     world.pass_time(2 * 86400 + 60)
     world.billed()  # the clouds act on their own timers
     world.pass_time(LATER_S)
-    world.client.look()
-    world.client.sweep()
+    world.client.resources.look()
+    world.client.resources.sweep()
     assert world.billed() == set()
 
 
@@ -287,8 +287,8 @@ def test_what_has_ended_has_cost_what_its_cloud_billed(world: World, story: str)
         hold(world)
     box = world.launch(cloud, **fields)
     happens(world, box)
-    world.client.look()
-    living = world.client.boxes()
+    world.client.resources.look()
+    living = world.client.list()
     if not world.billed():
         assert all(each.per_hour.total is not None and not each.per_hour.total.amount for each in living)
         assert not living or "Your boxes cost nothing now." in world.shell("list").err
@@ -390,7 +390,7 @@ def test_what_is_billed_per_hour_is_the_same_for_everybody_and_below_the_limit(
     if fields is HELD:
         hold(world)
     spec = world.wanted(cloud, **fields)
-    limit = world.client.cost_limit(world.client.plan(spec))
+    limit = world.client.market.cost_limit(world.client.plan(spec))
     box = world.client.launch(spec)
     [rate] = box.per_hour.known
     kinds = priced_kinds(world)

@@ -81,7 +81,7 @@ def launching_for_ever(profile: Profile) -> subprocess.Popen[str]:
                 print("made", flush=True)
                 time.sleep(600)
         with Client.sandbox(on_event=wait) as client:
-            client.fleet(Path(os.environ["LAB"])).up(["lab-t4-1"])
+            client.engines.fleet(Path(os.environ["LAB"])).up(["lab-t4-1"])
         """,
     )
     assert launching.stdout is not None
@@ -100,9 +100,9 @@ def test_slots_come_up_once_however_many_ask_and_go_when_they_are_given_back(
     profile: Profile, client: Client, endpoint: Endpoint
 ) -> None:
     """Two engines at once, of which each launches what the other one has not begun."""
-    fleet, found = client.fleet(lab()), dict[str, Reconciled]()
+    fleet, found = client.engines.fleet(lab()), dict[str, Reconciled]()
     with Client.sandbox(profile=profile) as second:
-        other = second.fleet(lab())
+        other = second.engines.fleet(lab())
         threads = [
             Thread(target=lambda name=name, each=each: found.update({name: each.up([ONE, TWO])}))
             for name, each in (("first", fleet), ("second", other))
@@ -115,27 +115,27 @@ def test_slots_come_up_once_however_many_ask_and_go_when_they_are_given_back(
         assert states(other.seen()) == {ONE: "ready", TWO: "ready"}
     assert len(billed(endpoint)) == most_at_once(endpoint.client.ledger()) == 2
     addresses = {slot.address for slot in fleet.seen()}
-    assert addresses == {box.nodes[0].public_ip for box in client.boxes()}
+    assert addresses == {box.nodes[0].public_ip for box in client.list()}
     assert {(slot.price, slot.expires_at) for slot in fleet.seen()} == {
-        (box.price, box.expires_at) for box in client.boxes()
+        (box.price, box.expires_at) for box in client.list()
     }
-    assert client.exec(ONE, ["hostname"]).exit_code == 0
+    assert client.nodes.exec(ONE, ["hostname"]).exit_code == 0
     endpoint.client.calls(clear=True)
     assert (done(fleet.up([ONE, TWO])), done(fleet.reconcile(wished(ONE, TWO)))) == ([], [])
     assert changes(endpoint) == []
-    assert {run.did for run in client.tend().runs} == {"left"}, "its engine decides"
+    assert {run.did for run in client.tend.once().runs} == {"left"}, "its engine decides"
     assert done(fleet.reconcile(wished(TWO))) == [("end", (ONE,))]
     assert states(fleet.down([TWO])) == {}
-    assert (fleet.seen(), client.runs(), endpoint.client.status()["billing"]) == ((), [], [])
+    assert (fleet.seen(), client.runs.list(), endpoint.client.status()["billing"]) == ((), [], [])
 
 
 def test_a_gang_is_one_box_and_what_its_cloud_took_back_is_told_before_it_is_bought_again(
     client: Client, endpoint: Endpoint
 ) -> None:
-    fleet = client.fleet(lab(purchase="spot"))
+    fleet = client.engines.fleet(lab(purchase="spot"))
     asked = wished(TWO, ONE)
     assert states(fleet.up([TWO, ONE], gang=True)) == {ONE: "ready", TWO: "ready"}
-    [box] = client.boxes()
+    [box] = client.list()
     assert (box.name, box.run_id) == (TWO, TWO)
     assert [slot.address for slot in fleet.seen()] == [node.public_ip for node in reversed(box.nodes)]
     with pytest.raises(UsageError, match="a gang is launched as a whole"):
@@ -159,7 +159,7 @@ def test_without_capacity_a_class_pauses_in_every_process(
 ) -> None:
     """Slurm starts a new process for each call: what failed is in the journal, and nothing spins."""
     endpoint.client.stock(count=0)
-    fleet = client.fleet(lab())
+    fleet = client.engines.fleet(lab())
     result = fleet.up([ONE, TWO])
     assert states(result) == {ONE: "waiting", TWO: "waiting"}
     assert all("none of" in (slot.reason or "") for slot in result.slots)
@@ -168,7 +168,7 @@ def test_without_capacity_a_class_pauses_in_every_process(
         profile,
         """
         with Client.sandbox() as client:
-            fleet, now = client.fleet(Path(os.environ["LAB"])), datetime.now(UTC)
+            fleet, now = client.engines.fleet(Path(os.environ["LAB"])), datetime.now(UTC)
             wanted = dict.fromkeys(["lab-t4-1", "lab-t4-3"], now)
             for done in (fleet.up(["lab-t4-3"]), fleet.reconcile(wanted)):
                 for action in done.actions:
@@ -183,7 +183,7 @@ def test_without_capacity_a_class_pauses_in_every_process(
     ]
     assert changes(endpoint) == []
     assert states(fleet.seen()) == {ONE: "waiting", THREE: "wanted"}
-    assert [run.attempts[0].loss for run in client.runs() if run.attempts] == ["capacity"]
+    assert [run.attempts[0].loss for run in client.runs.list() if run.attempts] == ["capacity"]
     assert states(fleet.down([ONE, THREE])) == {}
     assert done(fleet.up([ONE])) == [("wait", (ONE,))], "giving back makes no capacity"
 
@@ -191,16 +191,16 @@ def test_without_capacity_a_class_pauses_in_every_process(
 def test_a_process_that_is_killed_in_a_launch_leaves_what_the_next_one_launches_once(
     profile: Profile, client: Client, endpoint: Endpoint
 ) -> None:
-    fleet = client.fleet(lab())
+    fleet = client.engines.fleet(lab())
     launching = launching_for_ever(profile)
     assert states(fleet.up([ONE])) == {ONE: "launching"}, "it lives: it may go on"
     launching.kill()
     launching.communicate()
     assert states(fleet.reconcile(wished(ONE))) == {ONE: "ready"}
     assert len(billed(endpoint)) == most_at_once(endpoint.client.ledger()) == 1
-    [run] = client.runs()
+    [run] = client.runs.list()
     assert [each.loss for each in run.attempts] == ["launch", None]
-    assert client.cancel_run(ONE).state == "cancelled"
+    assert client.runs.cancel(ONE).state == "cancelled"
     assert done(fleet.reconcile(dict.fromkeys([ONE], run.created_at))) == [("lost", (ONE,))]
     assert endpoint.client.status()["billing"] == []
 
@@ -211,7 +211,7 @@ def test_two_clusters_of_one_name_do_not_end_each_others_nodes(client: Client, t
     for file in files:
         file.parent.mkdir()
         file.write_text("cluster: lab\nclasses: {t4: {gpu: T4, clouds: aws, max: 8}}\n")
-    one, other = map(client.fleet, files)
+    one, other = map(client.engines.fleet, files)
     assert states(one.want([ONE])) == {ONE: "wanted"}
     for refused in (lambda: other.want([TWO]), lambda: other.reconcile({}), lambda: other.down([ONE])):
         with pytest.raises(UsageError, match=f"two clusters are named 'lab': {files[1]}, and {files[0]}"):
@@ -225,14 +225,14 @@ def test_what_dies_in_each_launch_does_not_buy_for_ever(
     profile: Profile, client: Client, endpoint: Endpoint
 ) -> None:
     """A controller whose memory is short has its workers killed: each of them would buy a box and lose it."""
-    fleet = client.fleet(lab())
+    fleet = client.engines.fleet(lab())
     for _ in range(2):
         launching = launching_for_ever(profile)
         launching.kill()
         launching.communicate()
     assert states(fleet.reconcile(wished(ONE))) == {ONE: "wanted"}
     assert done(fleet.reconcile(wished(ONE))) == [("wait", (ONE,))]
-    assert [each.loss for run in client.runs() for each in run.attempts] == ["launch", "launch"]
+    assert [each.loss for run in client.runs.list() for each in run.attempts] == ["launch", "launch"]
     assert endpoint.client.status()["billing"] == []
 
 
@@ -245,9 +245,9 @@ def test_when_the_controller_is_dead_every_box_ends_with_its_lease(
     slots = [f"lab-{name}-1" for name in names]
     clouds = another_sandbox.client
     with Client.sandbox(profile=profile_at(tmp_path / "home", another_sandbox)) as client:
-        fleet, asked = client.fleet(Cluster(name="lab", classes=classes, lease=LEASE)), wished(*slots)
+        fleet, asked = client.engines.fleet(Cluster(name="lab", classes=classes, lease=LEASE)), wished(*slots)
         assert states(fleet.up(slots)) == dict.fromkeys(sorted(slots), "ready")
-        longer = client.fleet(Cluster(name="lab", classes=classes, lease=3 * LEASE))
+        longer = client.engines.fleet(Cluster(name="lab", classes=classes, lease=3 * LEASE))
         assert sorted(done(longer.reconcile(asked))) == sorted(("renew", (name,)) for name in slots)
         assert states(fleet.renew(["lab-aws-1"])) == {"lab-aws-1": "ready"}  # for an hour again
         clouds.clock(advance_s=0.5 * LEASE.total_seconds())
@@ -275,7 +275,7 @@ def test_a_box_that_cannot_join_its_engine_is_deleted_and_its_class_waits(
         if slots == (THREE,):
             raise GpucloudError("slurmd does not start")
 
-    fleet = replace(client.fleet(lab()), _join=join)
+    fleet = replace(client.engines.fleet(lab()), _join=join)
     assert states(fleet.up([ONE, TWO], gang=True)) == {ONE: "ready", TWO: "ready"}
     assert states(fleet.up([THREE])) == {THREE: "waiting"}
     assert joined == [(2, (ONE, TWO)), (1, (THREE,))]

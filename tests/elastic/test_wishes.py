@@ -13,7 +13,7 @@ LAB = Cluster(name="lab", classes={"t4": NodeClass(spec=Spec(gpu="T4"), max=8)})
 
 def test_a_wish_is_listed_with_its_cluster_left_to_its_engine_and_cancelled(cli: Shell) -> None:
     with Client.sandbox(profile=Profile(cli.environ)) as client:
-        fleet = client.fleet(LAB)
+        fleet = client.engines.fleet(LAB)
         wanted = fleet.want([ONE, TWO], gang=True)
         assert [(slot.name, slot.gang, str(slot.state)) for slot in wanted] == [
             (ONE, (ONE, TWO), "wanted"),
@@ -30,5 +30,5 @@ def test_a_wish_is_listed_with_its_cluster_left_to_its_engine_and_cancelled(cli:
         assert (tended["did"], tended["message"]) == ("left", "the engine of cluster lab decides")
         assert cli("runs", "cancel", ONE, "--yes").code == 0
         assert fleet.seen() == ()
-        assert client.runs(over=True)[0].failure is not None
+        assert client.runs.list(over=True)[0].failure is not None
         assert cli.changes_asked() == [], "nothing was bought"

@@ -187,9 +187,9 @@ def test_an_old_journal_gets_the_mark_of_the_boxes_that_open_it_first_and_the_ot
 def test_a_journal_of_the_sandbox_is_not_taken_for_real_boxes_in_its_place(tmp_path: Path) -> None:
     """As where the folder of a sandbox was copied or linked."""
     file = tmp_path / "journal.db"
-    assert Client(journal=file, owner="me").boxes() == []
+    assert Client(journal=file, owner="me").list() == []
     with pytest.raises(UsageError, match="for real clouds, not for the sandbox") as caught:
-        Client.sandbox(journal=file, owner="me").boxes()
+        Client.sandbox(journal=file, owner="me").list()
     assert str(file) in caught.value.message
 
 

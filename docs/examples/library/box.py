@@ -11,11 +11,12 @@ SPEC = Spec(gpu="T4", ttl="1h", max_price="0.60")
 def main() -> None:
     """Prints each step."""
     with Client.sandbox() if "--sandbox" in sys.argv else Client() as client:
-        best = client.estimate(SPEC, Workload(hours=Decimal(8))).best
+        best = client.market.estimate(SPEC, Workload(hours=Decimal(8))).best
         if best is not None:
             print(f"8 hours: {best.expected_total:.2f} USD, {best.offer.purchase} on {best.offer.cloud}")
         plan = client.plan(SPEC)
-        print(f"{len(plan.attempts)} offers, at most {client.cost_limit(plan).usd_per_hour:.2f} USD per hour")
+        limit = client.market.cost_limit(plan)
+        print(f"{len(plan.attempts)} offers, at most {limit.usd_per_hour:.2f} USD per hour")
         box = client.launch(plan, name="example")
         try:
             print(box.exec(["nvidia-smi", "-L"]).stdout, end="")

@@ -57,7 +57,7 @@ def asked(request: str) -> dict[str, str]:
 
 def started(client: Client, box: str) -> dict[str, bool]:
     """The jobs of Ray on a node: whether each runs."""
-    return {job.id: job.running for job in client.jobs(box) if job.id.startswith("ray")}
+    return {job.id: job.running for job in client.nodes.jobs(box) if job.id.startswith("ray")}
 
 
 def test_nodes_are_there_at_once_outlive_their_head_and_go(client: Client, endpoint: Endpoint) -> None:
@@ -65,7 +65,7 @@ def test_nodes_are_there_at_once_outlive_their_head_and_go(client: Client, endpo
     [one, two] = first.create("t4", 2, asked("r1"))
     assert {node: slot.labels[REQUEST] for node, slot in first.look().items()} == {one: "r1", two: "r1"}
     until(lambda: {str(slot.state) for slot in first.look().values()} == {"ready"}, "the nodes")
-    said = client.exec("lab-t4-1", ["cat", ".gpucloud/jobs/rayaaaa/out"]).stdout
+    said = client.nodes.exec("lab-t4-1", ["cat", ".gpucloud/jobs/rayaaaa/out"]).stdout
     assert f"started for {one}: start --block --address=10.0.0.5:6379 --num-cpus=4 --num-gpus=1" in said
     first.label(one, {"ray-node-status": "up-to-date"})
 
@@ -114,7 +114,7 @@ def test_only_a_head_that_ray_still_asks_launches_and_renews(client: Client) -> 
 def test_what_a_dead_head_wanted_and_had_not_launched_is_given_back(
     client: Client, endpoint: Endpoint
 ) -> None:
-    client.fleet(lab()).want(["lab-t4-1"], labels=asked("r1"))
+    client.engines.fleet(lab()).want(["lab-t4-1"], labels=asked("r1"))
     nodes = RayNodes(client, lab(), head("bbbb"))
     assert len(nodes.look()) == 1
     assert nodes.look_after().troubles == ()

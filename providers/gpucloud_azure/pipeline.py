@@ -39,14 +39,24 @@ class ReadRetries(RetryPolicy[Any, Any]):
 
     def __init__(self) -> None:
         super().__init__(retry_total=READ_RETRIES, retry_backoff_factor=0.2, retry_backoff_max=2)
-        self._method_whitelist = READS
 
     def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
-        """Whether a request is retried."""
-        answer = response.http_response
-        if answer.status_code == THROTTLED or answer.request.method not in READS:
+        """Whether an answer calls for a repetition."""
+        return response.http_response.status_code != THROTTLED and super().is_retry(settings, response)
+
+    def increment(
+        self, settings: dict[str, Any], response: Any = None, error: Exception | None = None
+    ) -> bool:
+        """Whether a request is sent again, after an answer or a failure; the SDK asks before each repetition.
+
+        Args:
+            settings: the SDK's counters.
+            response: the answer, or the request that has none.
+            error: the failure.
+        """
+        if response.http_request.method not in READS:
             return False
-        return super().is_retry(settings, response)
+        return super().increment(settings, response=response, error=error)
 
 
 class Proxies(SansIOHTTPPolicy[Any, Any]):

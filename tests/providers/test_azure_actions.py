@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.pipeline.policies import RetryPolicy
 from azure.core.rest import HttpRequest
 
 import gpucloud_azure
@@ -182,6 +183,18 @@ def test_a_change_is_sent_once_and_a_read_a_few_times(azure_wire: Wire) -> None:
             call(ref(ResourceKind.DISK, DISK))
     assert len(azure_wire.calls("DELETE")) == 1
     assert len(azure_wire.calls("GET", "/disks/disk")) == 3
+
+
+@pytest.mark.parametrize("failure", [Answer("", hang_up=True), Answer(refusal("InternalServerError"), 503)])
+def test_a_change_is_sent_once_by_an_sdk_that_would_repeat_all_methods(
+    azure_wire: Wire, monkeypatch: pytest.MonkeyPatch, failure: Answer
+) -> None:
+    """Which methods it repeats is nothing that gpucloud tells it by a private name."""
+    monkeypatch.setattr(RetryPolicy, "_is_method_retryable", lambda *_, **__: True)
+    azure_wire.say("DELETE", "/disks/disk", failure)
+    with pytest.raises(AzureError):
+        AzureProvider(own_profile()).delete(ref(ResourceKind.DISK, DISK))
+    assert len(azure_wire.calls("DELETE")) == 1
 
 
 def test_throttling_is_left_to_the_engine(azure_wire: Wire) -> None:

@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+from requests import Session
+from requests.adapters import HTTPAdapter
+
 from gpucloud import __version__
 from gpucloud.clouds.kit import witnessed
 from gpucloud.clouds.profile import Profile
@@ -18,10 +21,26 @@ from gpucloud_alibaba.errors import MalformedAnswerError, classify, reading
 
 sdk: Any = import_module("alibabacloud_oss_v2")
 transport: Any = import_module("alibabacloud_oss_v2.transport")
-requests: Any = import_module("requests")
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
+
+
+class _Trusting(HTTPAdapter):
+    """Connections that trust an authority of the profile's; the SDK has no setting for it.
+
+    Args:
+        ca_bundle: a file or folder of certificates.
+    """
+
+    def __init__(self, ca_bundle: str) -> None:
+        super().__init__()
+        self._ca_bundle = ca_bundle
+
+    def send(self, request: Any, **options: Any) -> Any:  # type: ignore[override]  # a session names them all
+        """One request, whatever the SDK says of certificates."""
+        options["verify"] = self._ca_bundle
+        return super().send(request, **options)
 
 
 class Oss:
@@ -46,15 +65,16 @@ class Oss:
         self._region, self._witness = region, witness
         self.url = endpoint or f"https://oss-{region}.aliyuncs.com"
         self._credential = credential
-        session = requests.Session()
+        session = Session()
         session.trust_env = False  # the settings are the profile's
+        if profile.ca_bundle:
+            session.mount("https://", _Trusting(profile.ca_bundle))
         sender = transport.RequestsHttpClient(
             session=session,
             connect_timeout=CONNECT_TIMEOUT_S,
             readwrite_timeout=READ_TIMEOUT_S,
             proxy_host=profile.proxies(self.url),
         )
-        sender._verify = profile.ca_bundle or True  # the SDK has no setting for it
         self._client: Any = sdk.Client(
             sdk.config.Config(
                 region=region,

@@ -96,14 +96,16 @@ def _guarded(kind: Any) -> Any:
         """Sends only what :mod:`gpucloud_alibaba.actions` allows."""
 
         gpucloud_witness: Witness | None = None
+        gpucloud_address = ("", "")  # the protocol and the host of its configuration
 
         def call_api(self, params: Any, request: Any, runtime: Any) -> Any:
+            protocol, host = self.gpucloud_address
             refuse_unlisted(
                 version=params.version,
                 action=params.action,
                 parameters=request.query or {},
-                protocol=self._protocol or params.protocol,
-                host=self._endpoint,
+                protocol=protocol,
+                host=host,
             )
             parent: Any = super()
             answered = self.gpucloud_sent(params, request.query or {})
@@ -289,7 +291,8 @@ class Clients:
         endpoint, protocol = own_endpoint(self.profile)
         if endpoint is None and product != "ecs":
             endpoint = _endpoint_of(product, region)
-        proxies = self.profile.proxies(f"{protocol}://{endpoint or _endpoint_of(product, region)}")
+        host = endpoint or _endpoint_of(product, region)
+        proxies = self.profile.proxies(f"{protocol}://{host}")
         config = kinds.Config(
             credential=self.credential(),
             region_id=region,
@@ -305,6 +308,7 @@ class Clients:
         )
         client = _guarded(kind)(config)
         client.gpucloud_witness = self.witness
+        client.gpucloud_address = (protocol, host)
         return client
 
 

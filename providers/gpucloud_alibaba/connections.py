@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from typing import Any
+
+MAKES_POOLS = "_get_session"
+"""The SDK's function; there is no public way to give it a pool."""
+KEY = "session_key"
+log = logging.getLogger(__name__)
 
 
 @cache
@@ -15,17 +22,21 @@ def share_pools() -> None:
 
     The SDK (``DaraCore._get_session``, darabonba-core 1.0) looks a host's pool up and makes it without a
     lock: of threads that begin together each makes one, with a TLS context that reads all certificate
-    authorities (30 ms), and all but the last are thrown away.
+    authorities (30 ms), and all but the last are thrown away. An SDK that makes them elsewhere is left as
+    it is.
     """
     core: Any = import_module("darabonba.core").DaraCore
-    made_by_sdk = core._get_session  # there is no public way to give it a pool
+    made_by_sdk: Any = getattr(core, MAKES_POOLS, None)
+    if not (callable(made_by_sdk) and next(iter(signature(made_by_sdk).parameters), None) == KEY):
+        log.debug("the SDK has no %s of the known form: threads may each make a pool", MAKES_POOLS)
+        return
     locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
     all_locks = threading.Lock()
 
-    def made_once(session_key: str, **settings: Any) -> Any:
+    def made_once(session_key: str, *settings: Any, **named: Any) -> Any:
         with all_locks:
             lock = locks[session_key]
         with lock:
-            return made_by_sdk(session_key=session_key, **settings)
+            return made_by_sdk(session_key, *settings, **named)
 
-    core._get_session = staticmethod(made_once)
+    setattr(core, MAKES_POOLS, staticmethod(made_once))

@@ -6,19 +6,25 @@ The SDK's own package imports all of them at once, which costs every process 0.1
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 NAME = "alibabacloud_ecs20140526.models"
-_EXPORT = re.compile(r"^from (\.\w+) import (\w+)$", re.MULTILINE)
-_lock = threading.Lock()
+RUNNING = "gpucloud_running"
+_OPERATION = re.compile(r".+?(?:Request|ResponseBody|Response)")
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z0-9])")
+_lock = threading.RLock()
+log = logging.getLogger(__name__)
 
 
 @cache
@@ -34,20 +40,55 @@ def ecs_models() -> Any:
 
 def _on_demand() -> ModuleType:
     spec = find_spec(NAME)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"No module named {NAME!r}", name=NAME)
-    modules = {name: module for module, name in _EXPORT.findall(Path(spec.origin).read_text("utf-8"))}
+    if spec is None or spec.loader is None or spec.submodule_search_locations is None:
+        log.debug("all of %s is imported: it is no package", NAME)
+        return import_module(NAME)
     package = module_from_spec(spec)
-
-    def load(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
-        value = getattr(import_module(modules[name], NAME), name)
-        setattr(package, name, value)
-        return value
-
-    vars(package).update(__getattr__=load, __dir__=lambda: sorted(modules), __all__=sorted(modules))
+    package.__class__ = _OnDemand
     parent, _, child = NAME.rpartition(".")
     sys.modules[NAME] = package
     setattr(sys.modules[parent], child, package)
     return package
+
+
+class _OnDemand(ModuleType):
+    """The package before it runs.
+
+    Each class is looked for in the module that is named after its operation. Whatever is not found there has
+    the whole package run, as by an ordinary import; from then on it is an ordinary one.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        operation = _OPERATION.match(name)
+        if operation is not None:
+            with suppress(ImportError, AttributeError):
+                value = getattr(import_module(_module_of(operation[0])), name)
+                setattr(self, name, value)
+                return value
+        _run(self, name)
+        return getattr(self, name)
+
+    def __dir__(self) -> list[str]:
+        _run(self, "__dir__")
+        return dir(self)
+
+
+def _run(package: ModuleType, name: str) -> None:
+    """Runs a package once. Other threads wait; what it reads of itself meanwhile, it does not have yet."""
+    with _lock:
+        if package.__class__ is ModuleType:
+            return
+        if RUNNING in vars(package):
+            raise AttributeError(f"module {NAME!r} has no attribute {name!r}", name=name, obj=package)
+        log.debug("all of %s is imported, for its %s", NAME, name)
+        vars(package)[RUNNING] = True
+        try:
+            cast("Loader", cast("ModuleSpec", package.__spec__).loader).exec_module(package)
+        finally:
+            del vars(package)[RUNNING]
+        package.__class__ = ModuleType
+
+
+def _module_of(operation: str) -> str:
+    """``….models._run_instances_request`` of ``RunInstancesRequest``."""
+    return f"{NAME}._{_WORD.sub('_', operation).lower()}"

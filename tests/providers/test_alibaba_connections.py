@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
+import pytest
 from darabonba.core import DaraCore
 
 from gpucloud_alibaba.connections import share_pools
@@ -29,3 +31,25 @@ def test_threads_that_begin_together_share_one_pool_for_each_host() -> None:
 
     assert len({host for host, _ in made}) == 2
     assert len({(host, id(session)) for host, session in made}) == 2
+
+
+@pytest.mark.parametrize(
+    "later",
+    [None, lambda key, **settings: (key, settings), staticmethod(lambda host, **settings: (host, settings))],
+    ids=["gone", "a method", "of another key"],
+)
+def test_an_sdk_that_makes_its_pools_in_another_way_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, later: Any
+) -> None:
+    """Only the log says so, for those who look."""
+    sdk: Any = DaraCore
+    if later is None:
+        monkeypatch.delattr(sdk, "_get_session")
+    else:
+        monkeypatch.setattr(sdk, "_get_session", later)
+    caplog.set_level(logging.DEBUG, "gpucloud_alibaba.connections")
+
+    share_pools.__wrapped__()
+
+    assert vars(sdk).get("_get_session") is later
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]

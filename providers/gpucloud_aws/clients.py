@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
@@ -28,19 +29,24 @@ KEPT_BRIEFLY = 4
 """Clients of EC2 at a time in a refresh, which asks every region."""
 
 
-def _guard(client: Any) -> None:
-    """Has every answer of a client read by one guarded reader.
+def _guard(class_attributes: dict[str, Any], **_: Any) -> None:
+    """Handler of botocore's ``creating-client-class`` event: one guarded reader reads every answer.
 
     Args:
-        client: the SDK's client; its methods and pages all send through this one method of it.
+        class_attributes: the members of the class, among them a method for each operation; pages and waiters
+            send through the same methods.
     """
-    send = client._make_api_call
+    methods = {name: member for name, member in class_attributes.items() if callable(member)}
+    class_attributes.update({name: _guarded_method(name, method) for name, method in methods.items()})
 
-    def send_and_read(operation: str, parameters: Any) -> Any:
-        with reading(operation):
-            return guarded(send(operation, parameters))
 
-    client._make_api_call = send_and_read
+def _guarded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def send_and_read(client: Any, *arguments: Any, **parameters: Any) -> Any:
+        with reading(client.meta.method_to_api_mapping.get(name, name)):
+            return guarded(method(client, *arguments, **parameters))
+
+    return send_and_read
 
 
 class Clients:
@@ -141,7 +147,6 @@ class Clients:
         )
         made.meta.events.register("before-send", refuse_unlisted)
         made.meta.events.register("after-call", refuse_nonsense)
-        _guard(made)
         if self.witness is not None:
             audit.listen(made.meta.events, region, self.witness)
         return made
@@ -155,7 +160,8 @@ class Clients:
 
             # At DEBUG the SDK writes whole requests: boot scripts and signatures.
             logging.getLogger("botocore").setLevel(logging.INFO)
-            core = ProfileSession(self.profile)
+            core: Any = ProfileSession(self.profile)
+            core.register("creating-client-class", _guard)
             core.register_component("data_loader", allowed_operations(core.get_component("data_loader")))
             self._session = Session(botocore_session=core)
         return self._session

@@ -33,10 +33,13 @@ def owe(journal: Path) -> None:
         own = [id_ for (id_,) in left if id_.startswith(("i-", "vol-", "eni-"))]
         own += [id_ for (id_,) in connection.execute("SELECT id FROM intents WHERE box = ?", (box,))]
         for table in PROJECTIONS:
+            names = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
             of = "id" if table == "boxes" else "box"
+            if of not in names:  # of runs and budgets
+                continue
             query = f"SELECT * FROM {table} WHERE {of} = ?"  # noqa: S608
             for row in connection.execute(query, (box,)).fetchall():
-                columns = [name for name in dict(row) if name != "n"]  # numbered by SQLite
+                columns = [name for name in names if name != "n"]  # numbered by SQLite
                 copies = [_renamed(row, columns, box, own, number) for number in range(1, OWED)]
                 places = ", ".join(f":{column}" for column in columns)
                 insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608

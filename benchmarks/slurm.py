@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.fleet import SLOTS, client_of, journalled, seconds
-from benchmarks.launch import sandbox
+from benchmarks.launch import sandbox, timed
 from benchmarks.startup import GPUCLOUD, run
 from benchmarks.table import Row
 from gpucloud import SlotState
@@ -39,10 +39,12 @@ def resumed() -> Row:
 
 def _resumed_s() -> float:
     """The seconds of one ``resume``. Nothing is in stock: what goes on buys nothing."""
-    with sandbox() as (endpoint, environment), TemporaryDirectory() as folder:
+    with sandbox() as (endpoint, given), TemporaryDirectory() as folder:
+        environment = _with_slurm(given, Path(folder))
         file = Path(folder, "cluster.yaml")
         file.write_text(CLUSTER.format(most=RESUMED))
         endpoint.client.stock(count=0)
+        timed((GPUCLOUD, "--sandbox", "slurm", "init", str(file)), environment)
         command = (GPUCLOUD, "--sandbox", "slurm", "resume", "--cluster", str(file))
         taken = run((*command, f"lab-t4-[1-{RESUMED}]"), environment)
         with client_of(environment) as client:
@@ -83,7 +85,7 @@ def _with_slurm(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 def waited() -> Row:
     """From sbatch to the running job: with no node up, against ready nodes and one look of slurmctld."""
-    from tests.engines.slurm.lab import Lab, laboratory
+    from tests.engines.slurm.lab import Lab, laboratory  # fetches Debian's packages at its first use
 
     def ran(lab: Lab) -> float:
         began = time.perf_counter()

@@ -11,15 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from gpucloud.clouds.abilities import AccessPolicies, Checkup
 from gpucloud.clouds.cloud import Cloud, Clouds
-from gpucloud.clouds.provider import Checkup, Provider, StatesPolicies
+from gpucloud.clouds.provider import Provider
 from gpucloud.errors import CloudError, ErrorClass, UsageError
 from gpucloud.journal.policy import Rules
 from gpucloud.market.catalog import check_places
-from gpucloud.planning.clock_check import SKEW_FAILS
+from gpucloud.planning.clock_check import SKEW_FAILS, server_time
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
-from gpucloud.planning.quota import shortfall
+from gpucloud.planning.quota import headroom, shortfall
 from gpucloud.policy.guardrail import bounds_of, not_held
 from gpucloud.resources import CloudPolicy, CloudRole, Identity, Permission, Quota
 from gpucloud.runtime.context import SET_CLOCK
@@ -182,10 +183,11 @@ def policy(clouds: Clouds, cloud: str, role: CloudRole, owner: str) -> CloudPoli
         UsageError: there is no such cloud, or it tells none.
     """
     provider = _named(clouds, cloud)
-    if isinstance(provider, StatesPolicies):
-        return provider.role_policy(role, owner)
-    if role is CloudRole.ADMIN and isinstance(provider, Checkup):
-        return CloudPolicy(document=provider.policy)
+    if (policies := provider.ability(AccessPolicies)) is not None:
+        return policies.role_policy(role, owner)
+    checkup = provider.ability(Checkup)
+    if role is CloudRole.ADMIN and checkup is not None:
+        return CloudPolicy(document=checkup.policy)
     raise UsageError(f"--policy: {cloud} has no such policy to print")
 
 
@@ -195,8 +197,8 @@ def guardrail(clouds: Clouds, cloud: str, rules: Rules, market: Market) -> Cloud
     Raises:
         UsageError: there is no such cloud, it tells none, or there is no rule that it could hold.
     """
-    provider = _named(clouds, cloud)
-    if not isinstance(provider, StatesPolicies):
+    policies = _named(clouds, cloud).ability(AccessPolicies)
+    if policies is None:
         raise UsageError(f"--policy: {cloud} has no such policy to print")
     bounds = bounds_of(rules, cloud, market)
     limits = (bounds.regions, bounds.instance_types, bounds.purchases, bounds.tags)
@@ -205,7 +207,7 @@ def guardrail(clouds: Clouds, cloud: str, rules: Rules, market: Market) -> Cloud
             f"--guardrail: the policy has no rule that {cloud} could hold",
             hint="see the rules: gpucloud policy show; set some: gpucloud policy apply FILE",
         )
-    found = provider.guardrail(bounds)
+    found = policies.guardrail(bounds)
     return replace(found, notes=(*found.notes, *not_held(rules)))
 
 
@@ -272,16 +274,16 @@ def _check_cloud(means: Means, name: str, wanted: Sequence[Candidate], nodes: in
         return _unusable(name, Finding(name="SDK", ok=False, said=str(error), fix=fix))
     try:
         account = cloud.account()
-        identity = cloud.identity()
+        identity = cloud.ask(Checkup, "identify the caller", lambda checkup: checkup.identity(), lacking=None)
     except CloudError as error:
         said = error.message.removeprefix(f"{name}: ")
         return _unusable(name, Finding(name="credentials", ok=False, said=said, fix=_hint(cloud)))
     who = f"{identity.who} ({identity.source})" if identity else f"account {account}"
     findings = [Finding(name="credentials", ok=True, said=who)]
     region = wanted[0].region if wanted else None
-    findings += _told("clock", cloud, lambda: _clock(cloud.server_time(), means))
+    findings += _told("clock", cloud, lambda: _clock(server_time(cloud), means))
     if region is not None:
-        findings += _told("permissions", cloud, lambda: _permissions(region, cloud.permissions(region)))
+        findings += _told("permissions", cloud, lambda: _permissions(region, _allowed(cloud, region)))
         findings += _told("quotas", cloud, lambda: _quotas(cloud, wanted, nodes))
     usable = not any(each.ok is False and not each.name.startswith("quota ") for each in findings)
     return CloudFindings(cloud=name, usable=usable, identity=identity, findings=tuple(findings))
@@ -303,8 +305,14 @@ def _told(name: str, cloud: Cloud, look: Callable[[], list[Finding]]) -> list[Fi
         ]
 
 
+def _allowed(cloud: Cloud, region: str) -> Sequence[Permission]:
+    what = "check the permissions"
+    return cloud.ask(Checkup, what, lambda checkup: checkup.permissions(region), lacking=())
+
+
 def _hint(cloud: Cloud) -> str:
-    return cloud.provider.credentials_hint if isinstance(cloud.provider, Checkup) else ""
+    checkup = cloud.ability(Checkup)
+    return "" if checkup is None else checkup.credentials_hint
 
 
 def _unusable(name: str, finding: Finding) -> CloudFindings:
@@ -345,7 +353,7 @@ def _quotas(cloud: Cloud, wanted: Sequence[Candidate], nodes: int) -> list[Findi
     findings: list[Finding] = []
     best = {each.purchase: each for each in reversed(wanted)}
     for candidate in best.values():
-        quotas = cloud.headroom(candidate.region, [candidate.instance_type], candidate.purchase)
+        quotas = headroom(cloud, candidate.region, [candidate.instance_type], candidate.purchase)
         for quota in quotas:
             short = shortfall(candidate, nodes, [quota])
             what = f"{candidate.instance_type} {candidate.purchase.replace('_', '-')} in {quota.region}"

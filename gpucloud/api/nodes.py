@@ -222,7 +222,13 @@ class Nodes:
         Raises:
             CloudError: the cloud did not answer, or refused.
         """
+        from gpucloud.clouds.abilities import ConsoleLog
+
         box = self._session.find(name)
         with self._session.operation() as context:
             cloud = context.clouds.usable(box.cloud)
-            return context.tasks.run(lambda: cloud.console(box.machine(node)))
+            return context.tasks.run(
+                lambda: cloud.ask(
+                    ConsoleLog, "read the console", lambda log: log.console(box.machine(node)), lacking=""
+                )
+            )

@@ -28,7 +28,7 @@ from gpucloud.config import (
     find_paths,
     make_private,
 )
-from gpucloud.errors import UsageError
+from gpucloud.errors import CloudError, ErrorClass, UsageError
 from gpucloud.journal.kinds import Kind
 from gpucloud.runtime.events import Sink, Warned, unfailing
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 
 COLLECTOR = "OTEL_EXPORTER_OTLP_ENDPOINT"
+LOGIN_S = 10.0
+"""How long to try again to get what logs in at a database: a command waits for its journal."""
 TRACES_COLLECTOR = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 """OpenTelemetry's variables for where traces are sent."""
 PARENT = "TRACEPARENT"
@@ -227,7 +229,19 @@ class Session:
         Raises:
             CloudError: the cloud is not set up here, or has no such logins.
         """
-        return self.clouds().usable(cloud).database_token(host=host, port=port, user=user)
+        from gpucloud.clouds.abilities import DatabaseLogin, DatabaseLogins
+
+        usable, login = self.clouds().usable(cloud), DatabaseLogin(host=host, port=port, user=user)
+        logins = usable.ability(DatabaseLogins)
+        if logins is None:
+            raise CloudError(
+                f"{cloud} has no logins to databases by its own identities",
+                error_class=ErrorClass.AUTH,
+                cloud=cloud,
+                hint="leave auth= out of the journal's URL",
+                sent=False,
+            )
+        return usable.call(f"log in at {host}", lambda: logins.database_token(login), LOGIN_S)
 
     def standings(self, budgets: Sequence[Budget]) -> Sequence[Standing]:
         """What budgets count now, with the forecasts of their periods."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.api.volume import Confirm
+from gpucloud.clouds.abilities import Images
 from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import UsageError
 from gpucloud.journal.kinds import Kind
@@ -99,7 +100,7 @@ def _refuse_without_images(context: Context, box: JournalBox) -> None:
     Raises:
         UsageError: it is one.
     """
-    if box.place is not None and not context.clouds.usable(box.place.cloud).makes_images:
+    if box.place is not None and context.clouds.usable(box.place.cloud).ability(Images) is None:
         raise UsageError(
             f"box {box.name!r} cannot be copied: gpucloud makes no images on {box.place.cloud}",
             hint="keep data on a volume (gpucloud volume create), and install the rest with --setup",

@@ -11,11 +11,13 @@ from pathlib import Path
 from gpucloud.bring_up.bring_up import bring_back, hand_over, targets
 from gpucloud.bring_up.datasets import bring
 from gpucloud.bring_up.ingress import admit_us
+from gpucloud.clouds.abilities import Power
 from gpucloud.clouds.audit import about
+from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import ADDRESS
 from gpucloud.costs.spend import BillingOf, per_hour
 from gpucloud.ending.deadline import extend, move_cloud_end
-from gpucloud.ending.stopping import REST_TIMEOUT_S, keep_end, rest, unfinished
+from gpucloud.ending.stopping import REST_TIMEOUT_S, keep_end, rest, timer_deletes, unfinished
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import NO_FACTS, Ceiling, Facts, Price, node_of
@@ -24,9 +26,10 @@ from gpucloud.journal.records import Box
 from gpucloud.journal.store import Forbids
 from gpucloud.planning.data_sets import located
 from gpucloud.planning.plan import margin_of
+from gpucloud.planning.planner import quotes_of
 from gpucloud.policy.budget_check import check_of
 from gpucloud.purchase.ceiling import QUOTE_TIMEOUT_S
-from gpucloud.resources import Machine, Quote, State, short_id
+from gpucloud.resources import Machine, Quote, Ref, State, short_id
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.spec.file import load_spec
@@ -71,7 +74,7 @@ def price_today(context: Context, box: Box) -> Price | None:
     if offer.purchase.kind.paid_already:
         return None
     cloud = context.clouds.usable(box.cloud)
-    asked = partial(cloud.quotes, place.region, [offer.instance_type], offer.purchase)
+    asked = partial(quotes_of, cloud, place.region, [offer.instance_type], offer.purchase)
     found = quoted(context.tasks.run(asked, QUOTE_TIMEOUT_S), offer.instance_type, place.zone)
     if found is None and offer.purchase.kind.price_moves:
         return box.price
@@ -198,6 +201,10 @@ def _bring_scratch(context: Context, box: Box, nodes: Sequence[Target]) -> None:
         bring(context, nodes, [each for each in located(context, spec) if each.wanted.scratch])
 
 
+def _start(cloud: Cloud, machine: Ref) -> None:
+    cloud.ask(Power, "start the instance", lambda power: power.start(machine))
+
+
 def _power_on(context: Context, box: Box, price: Price | None, end: datetime | None) -> None:
     """Starts the machine, and journals its addresses and what it costs once it runs.
 
@@ -205,11 +212,11 @@ def _power_on(context: Context, box: Box, price: Price | None, end: datetime | N
     guard has answered, which until then ends it.
     """
     cloud, ref = context.clouds.usable(box.cloud), box.machine(0)
-    if not cloud.timer_deletes:
+    if not timer_deletes(cloud):
         move_cloud_end(context, box, end)
     context.tell("start", f"starting {short_id(ref.id)}")
     with about(box=box.id):
-        context.tasks.run(partial(cloud.start, ref), START_TIMEOUT_S)
+        context.tasks.run(partial(_start, cloud, ref), START_TIMEOUT_S)
     pause_s, known = 0.1, box.nodes
     with context.tasks.within(START_TIMEOUT_S):
         while True:

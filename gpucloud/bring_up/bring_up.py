@@ -430,7 +430,7 @@ def check_machines(context: Context, box: Box) -> None:
         except (GpucloudError, TimedOutError):  # the next check asks again
             continue
         taken_back = box.is_spot
-        ended = machine is None and cloud.forgets_ended
+        ended = machine is None and cloud.traits.forgets_ended
         if isinstance(machine, Machine):
             # A machine that ran and is stopped now powered itself off: nobody stops a box that boots.
             ended, taken_back = machine.state in {State.STOPPED, State.GONE}, machine.preempted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from gpucloud.clouds import stores
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.planning.data_source import DataSource
 from gpucloud.runtime.context import Context
@@ -41,7 +42,7 @@ def _bring(context: Context, cloud: Cloud, node: Target, source: DataSource) -> 
     wanted, tries = source.wanted, 1
     folder = on_node.prepare(node, wanted.path, scratch=wanted.scratch)
     while True:
-        lease = cloud.lend(source.grant)
+        lease = stores.lend(cloud, source.grant)
         try:
             if on_node.copy(node, lease.reading, f"{lease.folder}/{source.folder}", folder):
                 break

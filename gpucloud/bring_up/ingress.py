@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from gpucloud.clouds.abilities import Firewall
 from gpucloud.clouds.audit import about
+from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import NO_FACTS, Facts
 from gpucloud.journal.records import Box
-from gpucloud.resources import ResourceKind
+from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, wait_until_reachable
 from gpucloud.ssh.keys import has_own_key, key_folder
@@ -84,8 +86,13 @@ def _admit(context: Context, box: Box, cidrs: tuple[str, ...], news: Facts = NO_
     for resource in context.journal.resources(box.id):
         if resource.ref.kind is ResourceKind.GROUP and resource.ref.id:
             with about(box=box.id):
-                context.tasks.run(partial(cloud.admit, resource.ref, cidrs, box.ports))
+                context.tasks.run(partial(_set_rules, cloud, resource.ref, cidrs, box.ports))
     context.journal.observe(box, replace(news, allow_from=cidrs))
+
+
+def _set_rules(cloud: Cloud, group: Ref, cidrs: Sequence[str], ports: Sequence[int]) -> None:
+    what = "allow the new address"
+    cloud.ask(Firewall, what, lambda firewall: firewall.admit(group, cidrs, ports), lacking=None)
 
 
 def _without_parts(cidrs: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Functions that all providers use, for the authors of providers.
 
 ========================  =====================================================================
+:func:`first_of`          finds what has an ability
 :func:`in_threads`        many calls of one kind at the same time
 :func:`together`          a few different calls at the same time
 :class:`Ahead`            a call that is started now and waited for later
@@ -39,6 +40,14 @@ U = TypeVar("U")
 
 THREADS = 8
 SSH_PORT = 22
+
+
+# --- abilities
+
+
+def first_of(kind: type[T], those: Iterable[object]) -> T | None:
+    """The first that has an ability of :mod:`gpucloud.clouds.abilities`; ``None`` if none has."""
+    return next((each for each in those if isinstance(each, kind)), None)
 
 
 # --- several calls at the same time

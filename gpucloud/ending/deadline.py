@@ -13,8 +13,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from gpucloud.clouds.abilities import KnownTimers
 from gpucloud.clouds.audit import about
-from gpucloud.ending.shutdown_timer import note_timers
+from gpucloud.ending.shutdown_timer import move_timers, note_timers
 from gpucloud.errors import BudgetError, GpucloudError, UsageError
 from gpucloud.journal.events import Extended
 from gpucloud.journal.lifecycle import BoxState
@@ -96,7 +97,7 @@ def move_cloud_end(context: Context, box: Box, expires_at: datetime | None) -> N
     timers = context.journal.box(box.id).timers
     note = partial(note_timers, context, box)
     with about(box=box.id):
-        moved = partial(cloud.extend, resources, expires_at, timers, note)
+        moved = partial(move_timers, cloud, resources, expires_at, KnownTimers(timers, note))
         note(context.tasks.run(moved, CALL_TIMEOUT_S))
 
 

@@ -14,6 +14,7 @@ from gpucloud.ending.resolution import is_second_machine
 from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, absence, is_absent
 from gpucloud.journal.lifecycle import HANDED_OVER, Owed
 from gpucloud.journal.records import Box
+from gpucloud.planning.clock_check import server_time
 from gpucloud.resources import (
     Machine,
     Resource,
@@ -267,5 +268,5 @@ def _has_answered(asked: Asked) -> bool:
 def _clock_of(context: Context, name: str) -> datetime | None:
     """The time by a cloud; ``None`` if it does not report one."""
     with suppress(CloudError):
-        return context.clouds.usable(name).server_time()
+        return server_time(context.clouds.usable(name))
     return None

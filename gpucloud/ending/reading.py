@@ -122,7 +122,7 @@ def _search(context: Context, place: Place) -> dict[Ref, Resource]:
         GpucloudError: the region could not be read.
     """
     cloud = context.clouds.usable(place[0])
-    if not cloud.lists_machines:
+    if not cloud.traits.lists_machines:
         return {}
     found = cloud.find(replace(context.search(), regions=(place[1],), machines_only=True))
     if found.unread:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 
+from gpucloud.clouds.abilities import ConsoleLog
 from gpucloud.ending.reading import Reading, begin_reading
 from gpucloud.ending.settlement import settle_box
 from gpucloud.ending.stopping import rest, unfinished
@@ -26,8 +27,9 @@ from gpucloud.journal.lifecycle import (
     EndedBy,
 )
 from gpucloud.journal.records import Box
+from gpucloud.planning.clock_check import server_time
 from gpucloud.policy.budget_check import used_up
-from gpucloud.resources import Machine, Resource, State, rfc3339
+from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import isolated
@@ -276,7 +278,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _clock_of(context: Context, name: str) -> datetime | None:
-    return context.tasks.run(context.clouds.usable(name).server_time)
+    return context.tasks.run(partial(server_time, context.clouds.usable(name)))
 
 
 def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
@@ -464,7 +466,7 @@ def _node(context: Context, box: Box, known: Node, seen: Resource | None, now: d
             return shown
         address = None if seen.state is State.GONE else seen.public_ip
         return replace(shown, public_ip=address, ended_at=ended_at, taken_back=seen.preempted)
-    forgets = context.clouds.usable(box.cloud).forgets_ended and known.state is State.RUNNING
+    forgets = context.clouds.usable(box.cloud).traits.forgets_ended and known.state is State.RUNNING
     if forgets or past_end or context.clock() - box.created_at >= CONSISTENCY_WINDOW:
         # Clouds that no longer list a deleted machine report no reason.
         return replace(
@@ -520,10 +522,15 @@ def _why_stopped_ended(context: Context, box: Box) -> EndedBy:
 def _cloud_time(context: Context, cloud: str) -> datetime:
     """The time by a cloud, which ends boxes; by our own clock if the cloud does not report one."""
     try:
-        theirs = context.tasks.run(context.clouds.usable(cloud).server_time, CALL_TIMEOUT_S)
+        theirs = context.tasks.run(partial(server_time, context.clouds.usable(cloud)), CALL_TIMEOUT_S)
     except GpucloudError:
         return context.clock()
     return theirs or context.clock()
+
+
+def _console(context: Context, machine: Ref) -> str:
+    cloud = context.clouds.usable(machine.cloud)
+    return cloud.ask(ConsoleLog, "read the console", lambda log: log.console(machine), lacking="")
 
 
 def _ended_by_guard(context: Context, resources: Sequence[Resource | None]) -> bool:
@@ -536,10 +543,7 @@ def _ended_by_guard(context: Context, resources: Sequence[Resource | None]) -> b
         return False
     try:
         consoles = [
-            context.tasks.run(
-                partial(context.clouds.usable(machine.ref.cloud).console, machine.ref), CALL_TIMEOUT_S
-            )
-            for machine in machines
+            context.tasks.run(partial(_console, context, machine.ref), CALL_TIMEOUT_S) for machine in machines
         ]
     except GpucloudError:
         return False

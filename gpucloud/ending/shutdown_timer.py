@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
+from gpucloud.clouds.abilities import Deadlines, KnownTimers
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Made, Seen, named
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.records import Box
-from gpucloud.resources import End, Machine
+from gpucloud.resources import End, Machine, Ref
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 
@@ -29,14 +31,34 @@ def ensure_end(context: Context, box: Box, cloud: Cloud, machines: Sequence[Mach
     Raises:
         CloudError: one of them has no timer. It keeps running.
     """
-    note = partial(note_timers, context, box)
-    known = context.journal.box(box.id).timers
+    known = KnownTimers(context.journal.box(box.id).timers, partial(note_timers, context, box))
+
+    def arm() -> Sequence[Ref]:
+        return cloud.ask(
+            Deadlines,
+            "set the timer that ends the box",
+            lambda deadlines: deadlines.ensure_end(machines, end, known.all, known.learn),
+            lacking=(),
+        )
+
     try:
-        made = context.tasks.run(partial(cloud.ensure_end, machines, end, known, note), ARM_TIMEOUT_S)
+        made = context.tasks.run(arm, ARM_TIMEOUT_S)
     except TimedOutError as error:
         raise cloud.late(f"could not set the timer that ends the box: {error}") from error
     for ref in made:
         context.journal.write(box, Made(resource=named(ref)))
+
+
+def move_timers(
+    cloud: Cloud, resources: Sequence[Ref], expires_at: datetime | None, known: KnownTimers
+) -> Sequence[str]:
+    """Moves the cloud's own deadline of resources, and their tags; returns the timers in force."""
+    return cloud.ask(
+        Deadlines,
+        "move the deadline of the box",
+        lambda deadlines: deadlines.extend(resources, expires_at, known.all, known.learn),
+        lacking=(),
+    )
 
 
 def note_timers(context: Context, box: Box, timers: Sequence[str]) -> None:

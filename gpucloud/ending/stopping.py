@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from gpucloud.clouds.abilities import Power
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.deadline import move_cloud_end
@@ -20,7 +21,7 @@ from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import HANDED_OVER, BoxState, Owed
 from gpucloud.journal.records import Box
-from gpucloud.resources import Machine, State, short_id
+from gpucloud.resources import Machine, Ref, State, short_id
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.ssh.client import Target, disconnect
@@ -73,7 +74,7 @@ def refuse_where_billed_on(context: Context, box: Box, *, local_disks: bool) -> 
     machine = context.tasks.run(partial(cloud.get, box.machine(0)), CALL_TIMEOUT_S)
     if not isinstance(machine, Machine) or machine.state is State.GONE:
         raise UsageError(f"the machine of {box.name!r} is gone", hint="see its state: gpucloud list --live")
-    reason = cloud.why_not_stop(machine, local_disks=local_disks)
+    reason = _why_not(cloud, machine, local_disks=local_disks)
     if reason is not None:
         raise UsageError(
             f"{box.name!r} cannot be stopped: {reason}",
@@ -166,7 +167,7 @@ def rest(context: Context, box: Box, timeout_s: float = REST_TIMEOUT_S, *, asked
                 context.journal.write(box, StateChanged(state=BoxState.DELETING))
                 return context.journal.held(box)
             if machine.state is State.STOPPED and (asked or not machine.billed):
-                return _at_rest(context, box, machine, end_moved=asked and cloud.timer_deletes)
+                return _at_rest(context, box, machine, end_moved=asked and timer_deletes(cloud))
             if machine.state is not State.STOPPING and not asked:
                 _ask(context, box, cloud)
                 asked = True
@@ -183,10 +184,27 @@ def keep_end(context: Context, box: Box) -> datetime:
 
 def _ask(context: Context, box: Box, cloud: Cloud) -> None:
     """Requests the stop; a timer that would delete the stopped machine is moved before."""
-    if cloud.timer_deletes:
+    if timer_deletes(cloud):
         move_cloud_end(context, box, keep_end(context, box))
     context.tell("stop", f"stopping {short_id(box.machine(0).id)}")
-    context.tasks.run(partial(cloud.stop, box.machine(0)), CALL_TIMEOUT_S)
+    context.tasks.run(partial(_stop, cloud, box.machine(0)), CALL_TIMEOUT_S)
+
+
+def _stop(cloud: Cloud, machine: Ref) -> None:
+    cloud.ask(Power, "stop the instance", lambda power: power.stop(machine))
+
+
+def timer_deletes(cloud: Cloud) -> bool:
+    """Whether the timer of a cloud deletes a stopped machine with its disks."""
+    power = cloud.ability(Power)
+    return power is not None and power.timer_deletes
+
+
+def _why_not(cloud: Cloud, machine: Machine, *, local_disks: bool) -> str | None:
+    power = cloud.ability(Power)
+    if power is None:
+        return f"{cloud.name} cannot stop machines"
+    return power.why_not_stop(machine, local_disks=local_disks)
 
 
 def _at_rest(context: Context, box: Box, machine: Machine, *, end_moved: bool) -> Box:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds import abilities
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.clouds.provider import CommitmentInquiry
 from gpucloud.errors import CloudError, UsageError, absence, is_absent
 from gpucloud.runtime.context import Context
 from gpucloud_pricing import Commitment
@@ -171,7 +171,12 @@ def _ask(context: Context, name: str) -> CloudAnswers:
     try:
         cloud = context.clouds[name]
         found.account = cloud.account()  # without credentials the calls in every region would fail
-        inquiries = cloud.commitment_inquiries()
+        inquiries = cloud.ask(
+            abilities.Commitments,
+            "list the commitment queries",
+            lambda source: source.commitment_inquiries(),
+            lacking=(),
+        )
     except (CloudError, ImportError) as error:
         if isinstance(error, CloudError) and not is_absent(error):
             found.failures["everything"] = error
@@ -183,9 +188,9 @@ def _ask(context: Context, name: str) -> CloudAnswers:
     return found
 
 
-def _ask_one(cloud: Cloud, found: CloudAnswers, inquiry: CommitmentInquiry) -> None:
+def _ask_one(cloud: Cloud, found: CloudAnswers, inquiry: abilities.CommitmentInquiry) -> None:
     try:
-        answer = found.answers[inquiry.name] = cloud.ask_commitments(inquiry)
+        answer = found.answers[inquiry.name] = cloud.call(f"ask for {inquiry.name}", inquiry.ask)
     except CloudError as error:
         found.failures[inquiry.name] = error
         return

@@ -11,8 +11,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.abilities import Inquiry, PriceList, Prices
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.clouds.provider import Inquiry, PriceList
 from gpucloud.errors import CloudError, ErrorClass, NoOfferError, absence, is_absent
 from gpucloud.market.catalog import check_places
 from gpucloud.market.commitments import failure_documents
@@ -201,8 +201,8 @@ class _Clerk:
             cloud = self.context.clouds[self.name]
             # Tariffs first: a list of many pages goes on while the rest is asked.
             inquiries = [
-                *(cloud.tariff_inquiries(wanted.regions) if wanted.tariffs else ()),
-                *cloud.inquiries(wanted.instance_types, wanted.regions),
+                *(_tariff_inquiries(cloud, wanted) if wanted.tariffs else ()),
+                *_inquiries(cloud, wanted),
             ]
         except (CloudError, ImportError) as error:
             if isinstance(error, CloudError) and not is_absent(error):
@@ -230,7 +230,9 @@ class _Clerk:
         try:
             if self.fruitless[source] >= FRUITLESS:
                 raise self._unsent(source)
-            answer = cloud.ask(inquiry, once=source in self.given_up)
+            answer = cloud.call(
+                f"ask for {inquiry.name}", inquiry.ask, 0.0 if source in self.given_up else None
+            )
         except CloudError as error:
             self.result.failures[inquiry.name] = error
             if error.error_class is ErrorClass.SERVER:
@@ -280,3 +282,14 @@ class _Clerk:
         text = f"{self.name}: {answered} of {asked} queries answered"
         event = PricesAnswered("prices", text, cloud=self.name, answered=answered, asked=asked)
         self.context.emit(event)
+
+
+def _inquiries(cloud: Cloud, wanted: Wanted) -> Sequence[Inquiry]:
+    what = "list the price queries"
+    types, regions = wanted.instance_types, wanted.regions
+    return cloud.ask(Prices, what, lambda prices: prices.inquiries(types, regions), lacking=())
+
+
+def _tariff_inquiries(cloud: Cloud, wanted: Wanted) -> Sequence[Inquiry]:
+    what = "list the tariff queries"
+    return cloud.ask(Prices, what, lambda prices: prices.tariff_inquiries(wanted.regions), lacking=())

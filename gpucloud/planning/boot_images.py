@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.abilities import Boot
 from gpucloud.errors import UsageError
 from gpucloud.planning.plan import Candidate
 from gpucloud_pricing.gpu_models import BY_NAME, family
@@ -16,6 +17,7 @@ from gpucloud_templates.software import (
     ImpossibleError,
     Software,
     is_software,
+    own_image,
     release_for,
     software_for,
 )
@@ -75,7 +77,11 @@ def boots(cloud: Cloud, candidate: Candidate, recipe: str) -> tuple[Image, Softw
     Raises:
         UsageError: the recipe cannot work there.
     """
-    image = cloud.boot_image(recipe, candidate.arch, candidate.instance_type)
+    boot = cloud.ability(Boot)
+    if boot is None:
+        image = own_image(recipe)
+    else:
+        image = boot.boot_image(recipe, candidate.arch, candidate.instance_type)
     try:
         return image, software_for(recipe, gpu_of(candidate), image, arch=candidate.arch)
     except ImpossibleError as error:

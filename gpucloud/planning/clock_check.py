@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gpucloud.clouds.abilities import Checkup
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.resources import rfc3339
@@ -40,12 +41,17 @@ class Reading:
         )
 
 
+def server_time(cloud: Cloud) -> datetime | None:
+    """The cloud's clock; ``None`` if this cloud does not tell it."""
+    return cloud.ask(Checkup, "ask for the time", lambda checkup: checkup.server_time(), lacking=None)
+
+
 def begin_reading(context: Context, cloud: Cloud) -> Call:
     """Starts to ask a cloud for the time; for :func:`reading_of`."""
 
     def read() -> Reading | None:
         before = context.clock()
-        theirs = cloud.server_time()
+        theirs = server_time(cloud)
         if theirs is None:
             return None
         return Reading(cloud=cloud.name, before=before, theirs=theirs, after=context.clock())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from gpucloud.clouds import stores
 from gpucloud.errors import UsageError
 from gpucloud.planning.data_source import DataSource
 from gpucloud.planning.object_store import store_of
@@ -44,16 +45,15 @@ def measured(context: Context, spec: Spec, *, to_buy: bool) -> tuple[DataSource,
     for source in located(context, spec):
         cloud, url = context.clouds[source.cloud], source.wanted.url
         context.tell(STEP, f"looking at {url}")
-        count = partial(cloud.measure, source.place, source.folder, MOST_COUNTED)
+        count = partial(stores.measure, cloud, source.place, source.folder, MOST_COUNTED)
         size = context.tasks.run(count, COUNT_S)
-        seen = size.files if size else context.tasks.run(partial(cloud.names, source.place, source.folder))
-        if not seen:
+        if not size.files:
             raise UsageError(
                 f"data: there is nothing below {url}/",
                 hint="name a folder of the bucket that holds files; a single file is no data set",
             )
         if to_buy:
-            context.tasks.run(partial(cloud.lend, source.grant))
+            context.tasks.run(partial(stores.lend, cloud, source.grant))
         found.append(replace(source, size=size))
     return tuple(found)
 
@@ -61,7 +61,7 @@ def measured(context: Context, spec: Spec, *, to_buy: bool) -> tuple[DataSource,
 def _located(context: Context, wanted: DataSet, role: str | None) -> DataSource:
     scheme, _, address = wanted.url.partition("://")
     cloud = store_of(context, scheme, "data")
-    place, folder = context.tasks.run(partial(cloud.locate, address))
+    place, folder = context.tasks.run(partial(stores.locate, cloud, address))
     if not folder:
         raise UsageError(
             f"data: {wanted.url} is a whole bucket", hint=f"name a folder of it: {wanted.url}/FOLDER"

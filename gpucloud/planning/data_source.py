@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud.clouds.provider import StorageGrant, StorePlace, StoreSize
+from gpucloud.clouds.object_store import StorageGrant, StorePlace, StoreSize
 from gpucloud.costs.resource_prices import store_transfer_price
 from gpucloud.errors import UsageError
 from gpucloud.spec.fields import DataSet

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.abilities import Preflight
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.data_source import DataSource, refuse_too_large
@@ -104,7 +105,9 @@ def _check(
             cloud, candidate, software, spec, box=PLANNED_ID, name=PLANNED_NAME, keys=keys, end=end, now=now
         )
         order = replace(order, user_data=user_data.of(plan))
-    cloud.check(order)
+    preflight = cloud.ability(Preflight)
+    if preflight is not None:
+        preflight.check(order)
 
 
 def draft(candidate: Candidate, spec: Spec, *, owner: str, now: datetime) -> Order:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpucloud.clouds.abilities import Checkup
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.clouds.provider import Checkup
 from gpucloud.errors import CloudError, ErrorClass
 
 NEXT = "sign in, then run `gpucloud check`; without an account, add --sandbox"
@@ -34,5 +34,5 @@ def no_credentials(clouds: Sequence[Cloud]) -> CloudError:
 
 def _shortest_way(cloud: Cloud) -> str:
     """The first way that the provider names; ``gpucloud check`` shows all."""
-    provider = cloud.provider
-    return provider.credentials_hint.partition(";")[0] if isinstance(provider, Checkup) else ""
+    checkup = cloud.ability(Checkup)
+    return "" if checkup is None else checkup.credentials_hint.partition(";")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from gpucloud.clouds import stores
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import UsageError
 from gpucloud.runtime.context import Context
@@ -25,8 +26,8 @@ def store_of(context: Context, scheme: str, field: str) -> Cloud:
             cloud = context.clouds[name]
         except ImportError:
             continue
-        if cloud.store_scheme is not None:
-            known[cloud.store_scheme] = cloud
+        if (theirs := stores.scheme_of(cloud)) is not None:
+            known[theirs] = cloud
     if scheme not in known:
         allowed = ", ".join(f"{each}://" for each in sorted(known)) or "none with the installed clouds"
         raise UsageError(f"{field}: {scheme}:// is not supported; allowed: {allowed}")
@@ -64,7 +65,7 @@ def place_near(context: Context, market: Market, spec: Spec) -> BucketPlace | No
         return None
     scheme, _, address = spec.near.partition("://")
     cloud = store_of(context, scheme, "near")
-    bucket, _ = context.tasks.run(partial(cloud.locate, address))
+    bucket, _ = context.tasks.run(partial(stores.locate, cloud, address))
     place = (cloud.name, bucket.region)
     refuse_outside(market, spec.residency, place, "near")
     for flag, patterns, names in (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
 
+from gpucloud.clouds.abilities import Preflight, Prices, Reservations
+from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import price_at
 from gpucloud.errors import (
     CloudError,
@@ -210,7 +213,7 @@ class Inquiry:
         """Starts the first reads of a launch in the first attempt's cloud, while other calls run."""
         where = [(each.cloud, each.region) for each in tried[:1] if self._wish.to_buy]
         for cloud, region in set(where) - self._read:
-            self._context.tasks.start(partial(self._context.clouds[cloud].read_ahead, region))
+            self._context.tasks.start(partial(_read_ahead, self._context.clouds[cloud], region))
         self._read.update(where)
 
     def _choices(self) -> tuple[list[Candidate], list[Candidate]]:
@@ -377,7 +380,7 @@ class Access:
                 cloud = self.context.clouds[name]
                 asked[name] = self.context.silent.get(name) or self.context.tasks.start(cloud.account)
                 clocks[name] = begin_reading(self.context, cloud)
-                self.remarks[name] = self.context.tasks.start(cloud.remarks)
+                self.remarks[name] = self.context.tasks.start(partial(_remarks, cloud))
             except KeyError:
                 self.left_out[name] = "gpucloud cannot launch on this cloud yet"
             except ImportError as error:
@@ -478,7 +481,7 @@ def _begin_quotes(context: Context, wanted: Iterable[Priced]) -> dict[Place, Cal
 
     def ask(place: Place, names: Sequence[str]) -> list[Quote]:
         cloud, region, purchase = place
-        quotes = context.clouds.usable(cloud).quotes(region, names, purchase)
+        quotes = quotes_of(context.clouds.usable(cloud), region, names, purchase)
         return [replace(quote, as_of=asked_at) for quote in quotes]
 
     return {
@@ -486,6 +489,12 @@ def _begin_quotes(context: Context, wanted: Iterable[Priced]) -> dict[Place, Cal
         for place, names in types.items()
         if not context.is_silent(place[0])
     }
+
+
+def quotes_of(cloud: Cloud, region: str, names: Sequence[str], purchase: Purchase) -> Sequence[Quote]:
+    """Today's prices of instance types in a region; empty if the cloud has no such call."""
+    what = f"ask today's prices in {region}"
+    return cloud.ask(Prices, what, lambda prices: prices.quotes(region, names, purchase), lacking=())
 
 
 def _quotes(context: Context, asked: Iterable[Call]) -> list[Quote]:
@@ -499,10 +508,26 @@ def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacit
     for candidate in candidates:
         types.setdefault((candidate.cloud, candidate.region), set()).add(candidate.instance_type)
     calls = [
-        context.tasks.start(partial(context.clouds[cloud].held, region, sorted(names)))
+        context.tasks.start(partial(_reserved, context.clouds[cloud], region, sorted(names)))
         for (cloud, region), names in types.items()
     ]
     return [hold for call in calls for hold in _answer(context, call)]
+
+
+def _reserved(cloud: Cloud, region: str, names: Sequence[str]) -> Sequence[HeldCapacity]:
+    what = f"ask for held capacity in {region}"
+    return cloud.ask(Reservations, what, lambda held: held.held(region, names), lacking=())
+
+
+def _remarks(cloud: Cloud) -> Sequence[str]:
+    return cloud.ask(Preflight, "read the account", lambda preflight: preflight.remarks(), lacking=())
+
+
+def _read_ahead(cloud: Cloud, region: str) -> None:
+    """Reads in advance what a launch in a region needs; a failure is raised where it is needed."""
+    what = "read what a launch needs"
+    with suppress(CloudError):
+        cloud.ask(Preflight, what, lambda preflight: preflight.read_ahead(region), lacking=None, budget_s=0.0)
 
 
 def _answer(context: Context, call: Call) -> Sequence[Any]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Any
 
+from gpucloud.clouds import abilities
+from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, ErrorClass
 from gpucloud.planning.plan import Candidate
 from gpucloud.resources import Quota
@@ -90,6 +92,16 @@ def refusal(short: Shortfall) -> CloudError:
 # --- asking
 
 
+def headroom(cloud: Cloud, region: str, names: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
+    """The quotas that instance types count against; empty if the cloud has no such call."""
+    return cloud.ask(
+        abilities.Quotas,
+        f"ask for quotas in {region}",
+        lambda quotas: quotas.headroom(region, names, purchase),
+        lacking=(),
+    )
+
+
 def advise(context: Context, refused: CloudError, candidate: Candidate, nodes: int) -> None:
     """Adds to a refusal for quota how to ask for more, and whether it passes, where the cloud says so.
 
@@ -100,7 +112,7 @@ def advise(context: Context, refused: CloudError, candidate: Candidate, nodes: i
         nodes: how many machines were asked for.
     """
     cloud = context.clouds[candidate.cloud]
-    ask = partial(cloud.headroom, candidate.region, [candidate.instance_type], candidate.purchase)
+    ask = partial(headroom, cloud, candidate.region, [candidate.instance_type], candidate.purchase)
     try:
         quotas: Sequence[Quota] = context.tasks.wait(context.tasks.start(ask), QUOTA_TIMEOUT_S)
     except (CloudError, TimedOutError):
@@ -186,7 +198,7 @@ class Quotas:
     def _ask(self, places: Mapping[Place, set[str]]) -> None:
         calls = {
             place: self._context.tasks.start(
-                partial(self._context.clouds[place[0]].headroom, place[1], sorted(names), place[2])
+                partial(headroom, self._context.clouds[place[0]], place[1], sorted(names), place[2])
             )
             for place, names in places.items()
         }

@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.abilities import Boot
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import cut
 from gpucloud.planning.fabric import fabric_of
@@ -77,7 +78,7 @@ def boot_plan(
         end: when the box ends; ``None`` for never.
         now: the time.
     """
-    idle = spec.idles_out_after()
+    idle, boot = spec.idles_out_after(), cloud.ability(Boot)
     return BootPlan(
         box=box,
         name=name,
@@ -99,8 +100,8 @@ def boot_plan(
         checkpoint=hook(spec.checkpoint) if spec.checkpoint_to else spec.checkpoint,
         gpus=whole_gpus(candidate.gpu_count),
         spot=candidate.purchase.kind.interruptible,
-        metadata=cloud.metadata,
-        self_delete=cloud.self_delete if spec.box_identity else None,
+        metadata=boot.metadata if boot else None,
+        self_delete=boot.self_delete if boot and spec.box_identity else None,
     )
 
 

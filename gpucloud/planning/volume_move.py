@@ -14,7 +14,7 @@ from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
-from gpucloud.planning.volume_plan import VolumePlan, volume_beside
+from gpucloud.planning.volume_plan import VolumePlan, volume_beside, volume_sizes_gib
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
 from gpucloud_pricing import Market
@@ -62,7 +62,7 @@ class VolumeMove:
             CloudError: its cloud cannot be used.
         """
         assert self.volume.volume is not None  # noqa: S101  (every volume has it)
-        least, _ = context.clouds.usable(machine.cloud).volume_sizes_gib
+        least, _ = volume_sizes_gib(context.clouds.usable(machine.cloud))
         return volume_beside(
             context,
             market,

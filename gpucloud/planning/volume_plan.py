@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gpucloud.clouds.abilities import Volumes
+from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import DISK, listed_prices, most_per_hour
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.facts import Ceiling, Place, Price
@@ -90,6 +92,18 @@ def plan_volume(
     return volume_beside(context, market, machine, name=name, size_gib=size_gib, keep=keep, snapshot=snapshot)
 
 
+def volume_sizes_gib(cloud: Cloud) -> tuple[int, int]:
+    """The least and the largest size of a volume.
+
+    Raises:
+        UsageError: this cloud holds no volumes.
+    """
+    volumes = cloud.ability(Volumes)
+    if volumes is None:
+        raise UsageError(f"{cloud.name} holds no volumes", hint="choose another --cloud")
+    return volumes.volume_sizes_gib
+
+
 def volume_beside(
     context: Context,
     market: Market,
@@ -107,7 +121,7 @@ def volume_beside(
         CloudError: its cloud cannot be used.
     """
     place = _place(context, machine)
-    least, most = context.clouds.usable(place.cloud).volume_sizes_gib
+    least, most = volume_sizes_gib(context.clouds.usable(place.cloud))
     if not least <= size_gib <= most:
         raise UsageError(
             f"--size: {size_gib} GiB is not possible; a volume on {place.cloud} has {least} to {most} GiB"

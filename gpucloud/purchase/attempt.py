@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import Addresses
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.resolution import nodes_with
@@ -400,7 +401,7 @@ def _own_addresses(
 
     They were made in the order of the ranks; a machine that is bought alone gets that of the one before it.
     """
-    if not cloud.gives_addresses:
+    if cloud.ability(Addresses) is None:
         return {}
     made = [
         row.ref
@@ -417,10 +418,15 @@ def _own_addresses(
 def _give_addresses(context: Context, cloud: Cloud, machines: Sequence[Machine], own: dict[Ref, Ref]) -> None:
     """Gives those that run the addresses that are left for them."""
     ready = [each.ref for each in machines if each.state is State.RUNNING and each.ref in own]
-    calls = [context.tasks.start(partial(cloud.give_address, ref, own[ref])) for ref in ready]
+    calls = [context.tasks.start(partial(_give_address, cloud, ref, own[ref])) for ref in ready]
     for ref, call in zip(ready, calls, strict=True):
         context.tasks.wait(call, CREATE_TIMEOUT_S)
         del own[ref]
+
+
+def _give_address(cloud: Cloud, machine: Ref, address: Ref) -> None:
+    what = f"give {machine.id} its address"
+    cloud.ask(Addresses, what, lambda addresses: addresses.give_address(machine, address))
 
 
 def _has_ended(machine: Machine) -> bool:

@@ -11,6 +11,7 @@ from functools import partial
 from gpucloud.errors import CloudError, ErrorClass, PriceError, Scope
 from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate, repriced
+from gpucloud.planning.planner import quotes_of
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call, TimedOutError
 
@@ -126,7 +127,7 @@ def _asked(context: Context, agreement: Agreement, candidate: Candidate) -> Cand
 def _ask(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate | None:
     asked_at = context.clock()
     cloud = context.clouds[candidate.cloud]
-    quotes = cloud.quotes(candidate.region, [candidate.instance_type], candidate.purchase)
+    quotes = quotes_of(cloud, candidate.region, [candidate.instance_type], candidate.purchase)
     stamped = [replace(quote, as_of=asked_at) for quote in quotes]
     return repriced(candidate, stamped, usd=agreement.usd)
 

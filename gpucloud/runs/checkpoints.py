@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
+from gpucloud.clouds import stores
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StorePlace
 from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
@@ -109,7 +110,7 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
     """
     settings = locate(context, spec, run_id)
     if settings is not None:
-        context.tasks.run(partial(context.clouds[settings.cloud].lend, _grant(settings, 1)))
+        context.tasks.run(partial(stores.lend, context.clouds[settings.cloud], _grant(settings, 1)))
     return settings
 
 
@@ -124,7 +125,7 @@ def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
         return None
     scheme, _, address = spec.checkpoint_to.partition("://")
     cloud = store_of(context, scheme, "checkpoint_to")
-    place, folder = context.tasks.run(partial(cloud.locate, address))
+    place, folder = context.tasks.run(partial(stores.locate, cloud, address))
     run_folder = folder_name(run_id)
     return Settings(
         folder=spec.checkpoint_dir or FOLDER,
@@ -163,8 +164,8 @@ def read_log(context: Context, box: Box, kind: str) -> str | None:
     scheme, _, address = url.partition("://")
     folder, _, name = address.rpartition("/")
     cloud = store_of(context, scheme, "checkpoint_to")
-    place, path = context.tasks.run(partial(cloud.locate, folder))
-    found = context.tasks.run(partial(cloud.read_object, place, f"{path}/{name}", MOST_LOG_BYTES))
+    place, path = context.tasks.run(partial(stores.locate, cloud, folder))
+    found = context.tasks.run(partial(stores.read_object, cloud, place, f"{path}/{name}", MOST_LOG_BYTES))
     return None if found is None else found.decode(errors="replace")
 
 
@@ -296,7 +297,7 @@ def newest(context: Context, settings: Settings) -> Newest | None:
     try:
         for number in sorted(attempts_in(context, settings), reverse=True):
             path = f"{settings.attempts}/{number}"
-            names = context.tasks.run(partial(cloud.names, settings.place, path))
+            names = context.tasks.run(partial(stores.names, cloud, settings.place, path))
             if MARKER in names:
                 return Newest(str(number), _size(context, settings, path, names))
     except CloudError as error:
@@ -313,20 +314,20 @@ def _size(context: Context, settings: Settings, path: str, names: Sequence[str])
     folders = [f"{path}/{number}" for number in {*numbers[:1], *numbers[-1:]}]
     try:
         sizes = [
-            context.tasks.run(partial(cloud.measure, settings.place, folder, MOST_COUNTED))
+            context.tasks.run(partial(stores.measure, cloud, settings.place, folder, MOST_COUNTED))
             for folder in folders
         ]
     except CloudError as error:
         context.warn(STEP, f"warning: the size of the newest checkpoint is not known: {error.message}")
         return None
-    known = [size.size_bytes for size in sizes if size is not None and size.whole]
+    known = [size.size_bytes for size in sizes if size.whole]
     return max(known) if known and len(known) == len(sizes) else None
 
 
 def attempts_in(context: Context, settings: Settings) -> list[int]:
     """The numbers of the attempts that the bucket has."""
     cloud = context.clouds[settings.cloud]
-    known = context.tasks.run(partial(cloud.names, settings.place, settings.attempts))
+    known = context.tasks.run(partial(stores.names, cloud, settings.place, settings.attempts))
     return [int(name) for name in known if name.isdecimal() and len(name) < 10]
 
 
@@ -348,7 +349,7 @@ class Held:
     def renew(self) -> StorageLease:
         """Puts a new lease on the box."""
         asked_at = time.monotonic()
-        lease = self.cloud.lend(self.grant)
+        lease = stores.lend(self.cloud, self.grant)
         on_box.send_credentials(self.target, lease.reading, lease.writing)
         self._renewed_at = asked_at
         return lease

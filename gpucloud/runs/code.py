@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from gpucloud.bring_up.sending import send_frozen
+from gpucloud.clouds import stores
 from gpucloud.clouds.kit import LongerError
 from gpucloud.config import make_private
 from gpucloud.errors import CloudError, GpucloudError, UsageError
@@ -73,7 +74,7 @@ def _stored(context: Context, frozen: Frozen, kept: Settings | None) -> bool:
     cloud, path = context.clouds[kept.cloud], _object(kept, frozen.sha256)
     try:
         with path_of(_folder(context), frozen.sha256).open("rb") as source:
-            put = partial(cloud.put_object, kept.place, path, source, kms_key=kept.kms_key)
+            put = partial(stores.put_object, cloud, kept.place, path, source, kms_key=kept.kms_key)
             context.tasks.run(put, STORE_S)
     except (CloudError, TimedOutError) as error:
         text = f"the code of the run is not in its store, so that only this machine can restart it: {error}"
@@ -102,7 +103,9 @@ def bring_here(context: Context, run: Run, kept: Settings | None) -> Path | None
     cloud = context.clouds[kept.cloud]
     try:
         with draft.open("w+b") as target:
-            get = partial(cloud.get_object, kept.place, _object(kept, code.sha256), target, code.size_bytes)
+            get = partial(
+                stores.get_object, cloud, kept.place, _object(kept, code.sha256), target, code.size_bytes
+            )
             context.tasks.run(get, STORE_S)
         if not context.tasks.run(partial(is_whole, draft, code.sha256), FREEZE_S):
             raise CodeNotHereError(run.run_id, code)
@@ -145,7 +148,7 @@ def _delete_stored(context: Context, run: Run, code: Code) -> None:
     kept = locate(context, load_spec(None, dict(run.work.spec)), run.run_id)
     if kept is not None:
         cloud, path = context.clouds[kept.cloud], _object(kept, code.sha256)
-        context.tasks.run(partial(cloud.delete_object, kept.place, path))
+        context.tasks.run(partial(stores.delete_object, cloud, kept.place, path))
 
 
 def prune(context: Context) -> None:

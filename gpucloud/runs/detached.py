@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucloud.boxes.connection import target_of
+from gpucloud.clouds.abilities import Boot
 from gpucloud.journal.events import RunDetached, Seen
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
@@ -62,7 +63,11 @@ def ends_itself(context: Context, box: Box) -> bool:
     """
     assert box.place is not None  # noqa: S101  (it was bought)
     identity = box.wanted.spec.get("box_identity")
-    return len(box.nodes) == 1 and context.clouds[box.place.cloud].ends_itself(has_identity=bool(identity))
+    if len(box.nodes) != 1:
+        return False
+    cloud = context.clouds[box.place.cloud]
+    boot = cloud.ability(Boot) if identity else None
+    return cloud.traits.power_off_ends or (boot is not None and boot.self_delete is not None)
 
 
 def what_ends(context: Context, box: Box, kept: checkpoints.Settings | None) -> str:

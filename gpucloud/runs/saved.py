@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from gpucloud.clouds.abilities import Boot
 from gpucloud.journal.facts import Facts, SavedSet
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
@@ -66,8 +67,9 @@ class Noted:
     def _notices(self) -> dict[str, int]:
         """How many seconds before they take a spot box back the clouds tell it."""
         clouds = self.context.clouds
-        told = {name: clouds[name].metadata for name in clouds.names()}
-        return {name: metadata.notice_s for name, metadata in told.items() if metadata is not None}
+        told = {name: clouds[name].ability(Boot) for name in clouds.names()}
+        services = {name: boot.metadata for name, boot in told.items() if boot is not None}
+        return {name: metadata.notice_s for name, metadata in services.items() if metadata is not None}
 
 
 def too_large(saved: SavedSet, box: Box) -> str | None:

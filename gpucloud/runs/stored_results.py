@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 
+from gpucloud.clouds import stores
 from gpucloud.clouds.kit import LongerError
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, UsageError
 from gpucloud.journal.records import Box, Run
@@ -121,7 +122,7 @@ class Stored:
 
     def _missing(self) -> Sequence[str]:
         cloud, folder = self.context.clouds[self.settings.cloud], self.folder
-        call = partial(cloud.objects, self.settings.place, f"{folder}/{RESULTS}", MOST_FILES)
+        call = partial(stores.objects, cloud, self.settings.place, f"{folder}/{RESULTS}", MOST_FILES)
         found = self.context.tasks.run(call, LIST_S)
         there = {each.path.removeprefix(f"{folder}/"): each.size_bytes for each in found}
         return missing_from(self.record, there)
@@ -181,7 +182,9 @@ class Stored:
         cloud, draft = self.context.clouds[self.settings.cloud], path.parent / f".gpucloud-{token_hex(8)}"
         try:
             with draft.open("xb") as target:
-                cloud.get_object(self.settings.place, f"{self.folder}/{file.object}", target, file.size_bytes)
+                stores.get_object(
+                    cloud, self.settings.place, f"{self.folder}/{file.object}", target, file.size_bytes
+                )
                 size = target.tell()
             if size != file.size_bytes:
                 raise DamagedRecordError(f"{file.name!r} has {size:,} bytes, not {file.size_bytes:,}")
@@ -267,7 +270,7 @@ def find_record(context: Context, settings: Settings, attempt: int) -> ExitRecor
     cloud = context.clouds[settings.cloud]
     path = f"{settings.attempts}/{attempt}/{ENDED}"
     try:
-        text = context.tasks.run(partial(cloud.read_object, settings.place, path, MOST_BYTES))
+        text = context.tasks.run(partial(stores.read_object, cloud, settings.place, path, MOST_BYTES))
         return None if text is None else read_record(text, folder_name(settings.run_id), attempt)
     except (LongerError, DamagedRecordError) as error:
         context.warn(STEP, f"warning: {ENDED} of attempt {attempt} in {settings.url}: {error.message}")

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpucloud.clouds import stores
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.kit import LongerError, in_threads
-from gpucloud.clouds.provider import StorePlace
+from gpucloud.clouds.object_store import StorePlace
 from gpucloud.runs.retention import superseded
 from gpucloud_templates.checkpoints import manifest
 
@@ -46,7 +47,7 @@ def prune(cloud: Cloud, place: StorePlace, folder: str, keep: int) -> Deleted:
     Raises:
         CloudError: the cloud refused, or did not answer; what is left goes the next time.
     """
-    names = cloud.names(place, f"{folder}/{manifest.SETS}")
+    names = stores.names(cloud, place, f"{folder}/{manifest.SETS}")
     numbers = [int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name))]
     if len(numbers) <= keep:
         return Deleted()
@@ -56,21 +57,21 @@ def prune(cloud: Cloud, place: StorePlace, folder: str, keep: int) -> Deleted:
     gone = superseded(sets, latest or (), there, keep)
     manifests = [name for name in gone if name.startswith(f"{manifest.SETS}/")]
     for some in ([name for name in gone if name not in manifests], manifests):
-        in_threads(lambda name: cloud.delete_object(place, f"{folder}/{name}"), some)
+        in_threads(lambda name: stores.delete_object(cloud, place, f"{folder}/{name}"), some)
     return Deleted(objects=len(gone), size_bytes=sum(there.get(name, 0) for name in gone))
 
 
 def _objects_of(cloud: Cloud, place: StorePlace, path: str) -> Mapping[str, int] | None:
     """The objects of a manifest with their sizes; ``None`` if it is damaged, or not there."""
     try:
-        text = cloud.read_object(place, path, manifest.MOST_BYTES)
+        text = stores.read_object(cloud, place, path, manifest.MOST_BYTES)
         return None if text is None else manifest.objects(manifest.checked(text))
     except (LongerError, manifest.DamagedError):
         return None
 
 
 def _sizes(cloud: Cloud, place: StorePlace, folder: str) -> dict[str, int]:
-    found = cloud.objects(place, folder, MOST_OBJECTS)
+    found = stores.objects(cloud, place, folder, MOST_OBJECTS)
     return {each.path.removeprefix(f"{folder}/"): each.size_bytes for each in found}
 
 
@@ -119,4 +120,4 @@ def delete_run(cloud: Cloud, place: StorePlace, attempts: str, names: Iterable[s
         CloudError: the cloud refused, or did not answer; what is left goes the next time.
     """
     listed: Sequence[Any] = sorted(names, key=lambda name: (name.endswith(".json"), name))
-    in_threads(lambda name: cloud.delete_object(place, f"{attempts}/{name}"), listed)
+    in_threads(lambda name: stores.delete_object(cloud, place, f"{attempts}/{name}"), listed)

@@ -12,8 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from gpucloud.clouds.abilities import KnownTimers, Volumes
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
+from gpucloud.ending.shutdown_timer import move_timers
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts
@@ -78,7 +80,7 @@ def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> l
         for number, each in enumerate(chosen):
             disk = ref_of(context, each.volume, ResourceKind.DISK)
             context.tell("volume", f"attaching {each.volume.name} for {each.path}")
-            call = partial(cloud.attach, disk, box.machine(0), number)
+            call = partial(_attach, cloud, disk, box.machine(0), number)
             found.append((each, context.tasks.run(call, ATTACH_TIMEOUT_S)))
             _move_tag(context, cloud, context.journal.box(each.volume.id), disk)
     _let_go_of_others(context, volumes, {each.volume.id for each in chosen})
@@ -134,8 +136,14 @@ def _let_go_of_others(context: Context, volumes: Sequence[UsableVolume], used: s
             context.journal.write(each.volume, Seen(facts=Facts(volume=replace(known(volume), holder=""))))
 
 
+def _attach(cloud: Cloud, disk: Ref, machine: Ref, number: int) -> Sequence[str]:
+    what = f"attach disk {disk.id}"
+    return cloud.ask(Volumes, what, lambda volumes: volumes.attach(disk, machine, number))
+
+
 def _move_tag(context: Context, cloud: Cloud, volume: Box, disk: Ref) -> None:
-    context.tasks.run(partial(cloud.extend, [disk], volume.expires_at, (), lambda _: None), ATTACH_TIMEOUT_S)
+    no_timers = KnownTimers((), lambda _: None)
+    context.tasks.run(partial(move_timers, cloud, [disk], volume.expires_at, no_timers), ATTACH_TIMEOUT_S)
 
 
 def _volumes(context: Context) -> list[Box]:

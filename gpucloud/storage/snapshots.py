@@ -10,7 +10,9 @@ from functools import partial
 
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.saving import save_work, write_all
+from gpucloud.clouds.abilities import Images, Snapshots
 from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import Record
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError
 from gpucloud.journal.facts import Facts, Snapshot, Wanted
 from gpucloud.journal.kinds import Kind
@@ -112,9 +114,19 @@ def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = Resource
 
 
 def _snapshot_calls(cloud: Cloud, order: SnapshotOrder, volume: Box) -> Calls:
+    def prepare(record: Record) -> Request:
+        what = "prepare the snapshot"
+        return cloud.ask(Snapshots, what, lambda snapshots: snapshots.prepare_snapshot(order, record))
+
     def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
         try:
-            return (cloud.create_snapshot(request, before=before)[0],)
+            made, _ = cloud.create_by(
+                Snapshots,
+                "create the snapshot",
+                lambda snapshots: snapshots.create_snapshot(request),
+                before=before,
+            )
+            return (made,)
         except CloudError as error:
             unused = volume.volume is not None and volume.volume.used_at is None
             if error.error_class is ErrorClass.UNSUPPORTED and unused:
@@ -122,7 +134,7 @@ def _snapshot_calls(cloud: Cloud, order: SnapshotOrder, volume: Box) -> Calls:
             raise
 
     return Calls(
-        prepare=partial(cloud.prepare_snapshot, order),
+        prepare=prepare,
         create=create,
         made=(ResourceKind.SNAPSHOT,),
         told="a snapshot",
@@ -130,11 +142,17 @@ def _snapshot_calls(cloud: Cloud, order: SnapshotOrder, volume: Box) -> Calls:
 
 
 def _image_calls(cloud: Cloud, order: SnapshotOrder, billed: ResourceKind) -> Calls:
+    def prepare(record: Record) -> Request:
+        return cloud.ask(Images, "prepare the image", lambda images: images.prepare_image(order, record))
+
     def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-        return cloud.create_image(request, before=before)[0]
+        made, _ = cloud.create_by(
+            Images, "create the image", lambda images: images.create_image(request), before=before
+        )
+        return made
 
     return Calls(
-        prepare=partial(cloud.prepare_image, order),
+        prepare=prepare,
         create=create,
         made={ResourceKind.IMAGE, billed},
         told="an image",

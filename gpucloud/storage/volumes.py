@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from gpucloud.clouds.abilities import Volumes
 from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.provider import Record
 from gpucloud.journal.facts import Facts, Snapshot, Volume, Wanted
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.records import Box
@@ -27,7 +29,7 @@ def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False)
     order = _order(context, plan)
     source = plan.snapshot.snapshot if plan.snapshot and plan.snapshot.snapshot else Snapshot()
     calls = Calls(
-        prepare=partial(cloud.prepare_volume, order),
+        prepare=partial(_prepare, cloud, order),
         create=partial(_create, cloud),
         made=(ResourceKind.DISK,),
         told=f"{order.size_gib} GiB in {cloud.name} {order.zone or order.region}",
@@ -64,5 +66,11 @@ def _order(context: Context, plan: VolumePlan) -> VolumeOrder:
     )
 
 
+def _prepare(cloud: Cloud, order: VolumeOrder, record: Record) -> Request:
+    return cloud.ask(Volumes, "prepare the volume", lambda volumes: volumes.prepare_volume(order, record))
+
+
 def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-    return (cloud.create_volume(request, before=before)[0],)
+    what = "create the volume"
+    made, _ = cloud.create_by(Volumes, what, lambda volumes: volumes.create_volume(request), before=before)
+    return (made,)

@@ -7,7 +7,7 @@ from datetime import date
 from functools import partial
 from typing import Any
 
-from gpucloud.clouds.provider import CommitmentInquiry
+from gpucloud.clouds.abilities import CommitmentInquiry
 from gpucloud_alibaba.clients import has_more, listed
 from gpucloud_alibaba.describe import CLOUD, PAGE_SIZE, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, named, reading

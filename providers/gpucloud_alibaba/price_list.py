@@ -9,8 +9,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud.clouds.kit import amount_of
-from gpucloud.clouds.provider import NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import named, reading

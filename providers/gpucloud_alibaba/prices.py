@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, assert_never
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.clouds.kit import amount_of, in_threads
-from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_alibaba.clients import listed

@@ -9,27 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from gpucloud.clouds.kit import Ahead, bid, checked, refuse_foreign
+from gpucloud.clouds.abilities import CommitmentInquiry, Inquiry, Traits
+from gpucloud.clouds.kit import Ahead, bid, checked, first_of, refuse_foreign
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import (
-    CommitmentInquiry,
-    DeletionGraph,
-    Inquiry,
-    Record,
-    StorageGrant,
-    StorageLease,
-    StoredObject,
-    StorePlace,
-    StoreSize,
-    Verdict,
-    Witness,
-)
+from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
 from gpucloud.resources import (
     Bounds,
     CloudPolicy,
     CloudRole,
+    End,
     HeldCapacity,
     Identity,
     Machine,
@@ -76,6 +67,11 @@ if TYPE_CHECKING:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+TRAITS = Traits(lists_machines=True)
+"""``DescribeInstances`` answers alike with ids and with tags."""
+A = TypeVar("A")
 
 
 class AlibabaProvider:
@@ -127,11 +123,6 @@ class AlibabaProvider:
             "the cloud itself releases the box at its deadline and leaves nothing that is billed; "
             "a box with less than 32 minutes powers itself off in time, but is paid for until the 32nd minute"
         )
-
-    @property
-    def lists_machines(self) -> bool:
-        """``DescribeInstances`` answers alike with ids and with tags."""
-        return True
 
     @property
     def metadata(self) -> Metadata:
@@ -262,6 +253,10 @@ class AlibabaProvider:
     def classify(self, error: Exception, /) -> Verdict | None:
         """The meaning of an exception; see :mod:`gpucloud_alibaba.errors`."""
         return errors.classify(error)
+
+    def ability(self, kind: type[A], /) -> A | None:
+        """What has an ability."""
+        return first_of(kind, (self, TRAITS))
 
     # --- volumes
 
@@ -425,6 +420,29 @@ class AlibabaProvider:
     def server_time(self) -> datetime:
         """The cloud's time."""
         return checkup.server_time(self.clients)
+
+    def read_ahead(self, region: str, /) -> None:
+        """Nothing: what a launch reads depends on its type as well."""
+
+    def remarks(self) -> Sequence[str]:
+        """None: boxes of every account are alike."""
+        return ()
+
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],  # noqa: ARG002
+        end: End,  # noqa: ARG002
+        timers: Sequence[str],  # noqa: ARG002
+        note: Callable[[Sequence[str]], None],  # noqa: ARG002
+        /,
+    ) -> Sequence[Ref]:
+        """Nothing: the release time is part of the create call."""
+        return ()
+
+    @property
+    def self_delete(self) -> None:
+        """None: the bill ends without an identity of the box."""
+        return
 
     # --- values that do not change while a program runs
 

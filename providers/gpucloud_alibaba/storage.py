@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from gpucloud.clouds.kit import bounded
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, named, reading

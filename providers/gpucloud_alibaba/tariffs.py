@@ -13,8 +13,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import NO_PRICE, Inquiry, PriceList
 from gpucloud.clouds.kit import amount_of
-from gpucloud.clouds.provider import NO_PRICE, Inquiry, PriceList
 from gpucloud.errors import ErrorClass
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import classify, named, reading

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.provider import CommitmentInquiry
+from gpucloud.clouds.abilities import CommitmentInquiry
 from gpucloud_aws.errors import MalformedAnswerError, reading
 from gpucloud_aws.price_list import PLAN_NAMES, PLANS
 from gpucloud_aws.prices import CLOUD, whole

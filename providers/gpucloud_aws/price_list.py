@@ -10,8 +10,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud.clouds.kit import amount_of
-from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws import prices
 from gpucloud_aws.errors import code_of, reading
 from gpucloud_aws.prices import CLOUD

@@ -11,8 +11,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.clouds.kit import amount_of, in_threads
-from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud_aws.errors import MalformedAnswerError, reading
 from gpucloud_pricing.purchases import Purchase

@@ -9,24 +9,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, BinaryIO, assert_never
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, assert_never
 
-from gpucloud.clouds.kit import Ahead, checked, refuse_foreign, together
+from gpucloud.clouds.abilities import CommitmentInquiry, DatabaseLogin, Inquiry, Traits
+from gpucloud.clouds.kit import Ahead, checked, first_of, refuse_foreign, together
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import (
-    CommitmentInquiry,
-    DatabaseLogin,
-    DeletionGraph,
-    Inquiry,
-    Record,
-    StorageGrant,
-    StorageLease,
-    StoredObject,
-    StorePlace,
-    StoreSize,
-    Verdict,
-    Witness,
-)
+from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
 from gpucloud.resources import (
     EXPIRES_TAG,
     Bounds,
@@ -81,6 +70,12 @@ _DATABASE = re.compile(r"\.(?P<region>[a-z]{2}(?:-[a-z]+)+-\d+)\.rds\.amazonaws\
 VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
 
+TRAITS = Traits(lists_machines=True, power_off_ends=True)
+"""``DescribeInstances`` answers alike with ids and with filters. ``InstanceInitiatedShutdownBehavior`` is
+``terminate`` (facts of EC2), also for spot instances."""
+A = TypeVar("A")
+
+
 class AwsProvider:
     """Elastic Compute Cloud.
 
@@ -114,16 +109,6 @@ class AwsProvider:
     def ending(self) -> str:
         """The guest powers off, which terminates it: ``InstanceInitiatedShutdownBehavior`` (facts of EC2)."""
         return "the box powers itself off, which terminates it and leaves nothing that is billed"
-
-    @property
-    def power_off_ends(self) -> bool:
-        """``InstanceInitiatedShutdownBehavior`` is ``terminate`` (facts of EC2), also for spot instances."""
-        return True
-
-    @property
-    def lists_machines(self) -> bool:
-        """``DescribeInstances`` answers alike with ids and with filters."""
-        return True
 
     @property
     def metadata(self) -> Metadata:
@@ -258,6 +243,10 @@ class AwsProvider:
     def classify(self, error: Exception, /) -> Verdict | None:
         """The meaning of an exception; see :mod:`gpucloud_aws.errors`."""
         return errors.classify(error)
+
+    def ability(self, kind: type[A], /) -> A | None:
+        """What has an ability."""
+        return first_of(kind, (self, TRAITS))
 
     # --- volumes
 
@@ -554,6 +543,15 @@ class AwsProvider:
     def caller_address(self) -> str:
         """The answer of https://checkip.amazonaws.com."""
         return echo.caller_address(self.clients.profile)
+
+    def remarks(self) -> Sequence[str]:
+        """None: boxes of every account are alike."""
+        return ()
+
+    @property
+    def self_delete(self) -> None:
+        """None: the bill ends without an identity of the box."""
+        return
 
     # --- values that do not change while a program runs
 

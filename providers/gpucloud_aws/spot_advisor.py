@@ -13,9 +13,9 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import ROW_SHOWN, Inquiry, PriceList
 from gpucloud.clouds.fetch import fetched, is_trusted
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.prices import CLOUD
 from gpucloud_pricing import Interruption

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Any, BinaryIO
 
 from gpucloud.clouds.kit import bounded
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_aws.errors import MalformedAnswerError, code_of

@@ -16,8 +16,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud.clouds.kit import step_amount
-from gpucloud.clouds.provider import MISSING, NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_aws import prices
 from gpucloud_aws.errors import reading
 from gpucloud_aws.price_list import LIST

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from gpucloud.clouds.provider import CommitmentInquiry
+from gpucloud.clouds.abilities import CommitmentInquiry
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD

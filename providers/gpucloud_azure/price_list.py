@@ -7,8 +7,8 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud.clouds.kit import amount_of
-from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.prices import is_plain, is_spot, rows_where

@@ -7,24 +7,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from gpucloud.clouds.kit import Ahead, refuse_foreign
+from gpucloud.clouds.abilities import CommitmentInquiry, DatabaseLogin, Inquiry, Traits
+from gpucloud.clouds.kit import Ahead, first_of, refuse_foreign
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import (
-    CommitmentInquiry,
-    DatabaseLogin,
-    DeletionGraph,
-    Inquiry,
-    Record,
-    StorageGrant,
-    StorageLease,
-    StoredObject,
-    StorePlace,
-    StoreSize,
-    Verdict,
-    Witness,
-)
+from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
     Bounds,
@@ -77,6 +66,11 @@ DATABASES = "https://ossrdbms-aad.database.windows.net/.default"
 MOST_OF_A_BLOB = 4 * 1024 * 1024
 """Bytes of a console: more is not one."""
 NEEDED = ("azure-identity", "azure-mgmt-compute", "azure-mgmt-computeschedule", "azure-mgmt-resource")
+
+
+TRAITS = Traits(forgets_ended=True)
+"""An eviction deletes a machine, like any other end; no call returns it afterwards."""
+A = TypeVar("A")
 
 
 class AzureProvider:
@@ -140,11 +134,6 @@ class AzureProvider:
     def self_delete(self) -> SelfDelete:
         """By Resource Manager, with the machine's own identity."""
         return identity.self_delete(self.clients.endpoint)
-
-    @property
-    def forgets_ended(self) -> bool:
-        """An eviction deletes a machine, like any other end; no call returns it afterwards."""
-        return True
 
     def watch(self, witness: Witness, /) -> None:
         """Reports each changing call from now on."""
@@ -217,6 +206,10 @@ class AzureProvider:
     def classify(self, error: Exception, /) -> Verdict | None:
         """The meaning of an exception; see :mod:`gpucloud_azure.errors`."""
         return errors.classify(error)
+
+    def ability(self, kind: type[A], /) -> A | None:
+        """What has an ability."""
+        return first_of(kind, (self, TRAITS))
 
     # --- volumes
 
@@ -423,6 +416,9 @@ class AzureProvider:
     def server_time(self) -> datetime:
         """The ``Date`` of an answer of Resource Manager."""
         return checkup.server_time(self.clients)
+
+    def read_ahead(self, region: str, /) -> None:
+        """Nothing: what a launch needs is put by name."""
 
     # --- values that do not change while a program runs
 

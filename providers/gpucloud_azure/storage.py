@@ -21,14 +21,8 @@ from xml.etree import ElementTree
 
 from gpucloud.clouds.fetch import is_trusted
 from gpucloud.clouds.kit import bounded, gone_is_fine, witnessed
-from gpucloud.clouds.provider import (
-    ApiCall,
-    StorageGrant,
-    StorageLease,
-    StoredObject,
-    StorePlace,
-    StoreSize,
-)
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
+from gpucloud.clouds.provider import ApiCall
 from gpucloud.errors import UsageError
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError, classify, code_of

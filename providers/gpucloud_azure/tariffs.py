@@ -17,8 +17,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud.clouds.kit import step_amount
-from gpucloud.clouds.provider import MISSING, NO_PRICE, ROW_SHOWN, Inquiry, PriceList
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.price_list import CURRENCY, SOURCE

@@ -321,18 +321,18 @@ def _hurry() -> None:
     from gpucloud.clouds.cloud import Cloud
     from gpucloud.runtime.tasks import Tasks
 
-    theirs = Cloud.server_time
+    call = Cloud.call
 
-    def server_time(cloud: Cloud) -> datetime | None:
-        told = theirs(cloud)
-        return told and told + timedelta(seconds=_Time.ahead_s)
+    def later(cloud: Cloud, what: str, asked: Callable[[], Any], budget_s: float | None = None) -> Any:
+        told = call(cloud, what, asked, budget_s)
+        return told + timedelta(seconds=_Time.ahead_s) if isinstance(told, datetime) else told
 
     def pause(tasks: Tasks, seconds: float) -> None:
         tasks.check()
         _Time.sleep(seconds)
 
     gpucloud.api.session.Session.now = lambda session: _Time.now()  # type: ignore[method-assign, assignment]
-    Cloud.server_time = server_time  # type: ignore[method-assign, assignment]
+    Cloud.call = later  # type: ignore[method-assign, assignment]
     Tasks.pause = pause  # type: ignore[method-assign, assignment]
     Tasks.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
     RequestsTransport.sleep = lambda self, duration: _Time.sleep(duration)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-from gpucloud.clouds.provider import CapacitySource, Verdict
+from gpucloud.clouds.abilities import Reservations
+from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import RULES, ErrorClass
 from gpucloud.resources import Machine, ResourceKind, Vacancy
 from gpucloud_pricing.purchases import Purchase
@@ -174,8 +175,8 @@ class Creating(Conformance):
         assert left <= {ResourceKind.ADDRESS}
 
     def test_a_reserved_machine_goes_into_what_is_held(self, harness: Harness) -> None:
-        source = harness.provider
-        if not isinstance(source, CapacitySource):
+        source = harness.provider.ability(Reservations)
+        if source is None:
             cannot("hold capacity")
         order = harness.order()
         held_id = harness.hold(order)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.clouds.provider import PriceSource
+from gpucloud.clouds.abilities import Prices
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Order, ResourceKind, Search
 from gpucloud_pricing.purchases import Purchase
@@ -61,8 +61,8 @@ class Judging(Conformance):
     def test_prices_of_today_are_positive_and_have_a_currency(
         self, harness: Harness, purchase: Purchase
     ) -> None:
-        source = harness.provider
-        if not isinstance(source, PriceSource):
+        source = harness.provider.ability(Prices)
+        if source is None:
             cannot("ask for prices")
         order = harness.order()
         quotes = source.quotes(order.region, [order.instance_type], purchase)
@@ -76,14 +76,14 @@ class Judging(Conformance):
             assert quote.as_of.tzinfo is not None
 
     def test_a_type_that_the_cloud_does_not_know_has_no_price(self, harness: Harness) -> None:
-        source = harness.provider
-        if not isinstance(source, PriceSource):
+        source = harness.provider.ability(Prices)
+        if source is None:
             cannot("ask for prices")
         assert not source.quotes(harness.order().region, ["no.such-type"], Purchase.ON_DEMAND)
 
     def test_lists_of_prices_agree_with_what_is_quoted(self, harness: Harness) -> None:
-        source = harness.provider
-        if not isinstance(source, PriceSource):
+        source = harness.provider.ability(Prices)
+        if source is None:
             cannot("ask for prices")
         order = harness.order()
         inquiries = list(source.inquiries([order.instance_type], [order.region]))
@@ -109,8 +109,8 @@ class Judging(Conformance):
         harness.provider.find(Search(owner=harness.owner))
         harness.provider.get(machines[0].ref)
         harness.provider.account()
-        if isinstance(harness.provider, PriceSource):
-            harness.provider.quotes(order.region, [order.instance_type], Purchase.ON_DEMAND)
+        if (prices := harness.provider.ability(Prices)) is not None:
+            prices.quotes(order.region, [order.instance_type], Purchase.ON_DEMAND)
         assert harness.mutating_calls() == before
 
     def test_several_boxes_are_bought_and_taken_down_at_the_same_time(self, harness: Harness) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpucloud.clouds.provider import ConsoleLog, Verdict
+from gpucloud.clouds.abilities import ConsoleLog
+from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Machine, ResourceKind, Search, State
 from gpucloud_pricing.purchases import Purchase
@@ -159,8 +160,8 @@ class Looking(Conformance):
             assert seen.reason
 
     def test_the_console_is_text(self, harness: Harness) -> None:
-        source = harness.provider
-        if not isinstance(source, ConsoleLog):
+        source = harness.provider.ability(ConsoleLog)
+        if source is None:
             cannot("read a console")
         _, machines = bought(harness, harness.order())
         running(harness, machines[0])

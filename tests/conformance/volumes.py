@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpucloud.clouds.provider import HoldsVolumes
+from gpucloud.clouds.abilities import Volumes
 from gpucloud.resources import Resource, ResourceKind, Tags, VolumeOrder
 from tests.builders import Told
 from tests.conformance.harness import (
@@ -22,11 +22,12 @@ from tests.conformance.harness import (
 )
 
 
-def volumes_of(harness: Harness) -> HoldsVolumes:
+def volumes_of(harness: Harness) -> Volumes:
     """The provider as one that holds volumes."""
-    if not isinstance(harness.provider, HoldsVolumes):
+    volumes = harness.provider.ability(Volumes)
+    if volumes is None:
         pytest.skip("this provider holds no volumes")
-    return harness.provider
+    return volumes
 
 
 def a_volume_order(harness: Harness) -> VolumeOrder:

@@ -288,7 +288,7 @@ def cloud_answer(cloud: str, names: Sequence[str], data: bytes) -> None:
     """One of these readers returns, or refuses the answer with an error that is fit to be shown."""
     name, status, call, answer = asked_by(cloud, names, data)
     with connected(cloud, call=call, status=status, answer=answer) as (provider, _wire):
-        asks = Cloud(provider=provider, backoff=Backoff(budget_s=0))._call
+        asks = Cloud(provider=provider, backoff=Backoff(budget_s=0)).call
         fitting = [number for number, calls in enumerate(calls_of(cloud, names)[name]) if call in calls]
         chosen = fitting[zlib.crc32(data) % len(fitting)] if name in APART else None
         for number, question in enumerate(READERS[name](provider, AT[cloud])):

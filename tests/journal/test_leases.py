@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Traits
 from gpucloud.clouds.provider import Record
 from gpucloud.ending.reconcile import settle
 from gpucloud.ending.teardown import take_down
@@ -240,7 +241,9 @@ def test_a_launch_does_not_wait_for_a_machine_that_was_ended_elsewhere_on_a_clou
     """What has ended is not shown there, as what is not shown yet."""
     clock, ended = Clock(), list[Ref]()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("azure", clock=clock)])
-    assert bench.providers[0].forgets_ended
+    traits = bench.providers[0].ability(Traits)
+    assert traits is not None
+    assert traits.forgets_ended
 
     class Watched(MemoryProvider):
         def get(self, ref: Ref, /) -> Resource:

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Prices
 from gpucloud.clouds.cloud import Clouds
-from gpucloud.clouds.provider import PriceSource, Provider
+from gpucloud.clouds.provider import Provider
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.resources import Order
@@ -95,9 +96,10 @@ def cheapest(provider: Provider) -> Candidate:
         gpus=parse_wishes("T4"), purchases=("on_demand",), clouds=(provider.name,), regions=regions
     )
     offer = candidates_of(Market.load().search(demand, today=datetime.now(UTC).date()))[0]
-    if offer.zone or not isinstance(provider, PriceSource):
+    prices = provider.ability(Prices)
+    if offer.zone or prices is None:
         return offer
-    quotes = provider.quotes(offer.region, [offer.instance_type], Purchase.ON_DEMAND)
+    quotes = prices.quotes(offer.region, [offer.instance_type], Purchase.ON_DEMAND)
     zones = [quote.zone for quote in quotes if quote.zone]
     return replace(offer, zone=zones[0]) if zones else offer
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from gpucloud.clouds.provider import DeletionGraph, Inquiry, PriceList, Record, Verdict
+from gpucloud.clouds.abilities import Inquiry, PriceList, Traits
+from gpucloud.clouds.kit import first_of
+from gpucloud.clouds.provider import DeletionGraph, Record, Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
 from gpucloud.resources import (
     End,
@@ -43,6 +45,7 @@ SCOPES = {
     ErrorClass.BILLING: Scope.CLOUD,
 }
 RELEASE_MARGIN_S = 120
+A = TypeVar("A")
 
 
 class MemoryProvider:
@@ -67,14 +70,6 @@ class MemoryProvider:
     @property
     def ending(self) -> str:
         return "the cloud forgets it"
-
-    @property
-    def forgets_ended(self) -> bool:
-        return self.cloud.temperament.forgets_the_dead
-
-    @property
-    def lists_machines(self) -> bool:
-        return not self.cloud.temperament.forgets_the_dead
 
     def account(self) -> str:
         return self.cloud.call("account", "", lambda: self.cloud.account)
@@ -348,7 +343,24 @@ class MemoryProvider:
             scope=capacity if error_class is ErrorClass.CAPACITY else SCOPES.get(error_class, Scope.ZONE),
         )
 
-    # --- optional abilities
+    # --- abilities
+
+    def ability(self, kind: type[A], /) -> A | None:
+        forgets = self.cloud.temperament.forgets_the_dead
+        return first_of(kind, (self, Traits(forgets_ended=forgets, lists_machines=not forgets)))
+
+    def tariff_inquiries(self, regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
+        return ()
+
+    def extend(
+        self,
+        resources: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],
+        note: Callable[[Sequence[str]], None],
+        /,
+    ) -> Sequence[str]:
+        return ()
 
     def quotes(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quote]:
         return self.cloud.call("quotes", region, lambda: self._quotes(region, instance_types, purchase))

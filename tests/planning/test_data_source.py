@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.clouds.provider import StorePlace, StoreSize
+from gpucloud.clouds.object_store import StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud.planning.data_source import GIB, DataSource, priced, refuse_too_large
 from gpucloud.spec.fields import DataSet

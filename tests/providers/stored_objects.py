@@ -6,9 +6,11 @@ from io import BytesIO
 
 import pytest
 
+from gpucloud.clouds import stores
+from gpucloud.clouds.abilities import Audit
 from gpucloud.clouds.cloud import Backoff, Cloud
 from gpucloud.clouds.kit import LongerError
-from gpucloud.clouds.provider import ApiCall, Audited, ObjectStore, Provider
+from gpucloud.clouds.provider import ApiCall, Provider
 
 NAME = "run/attempts/2/out/a b#?%é+=.bin"
 """A path that no part of an address may take for something else."""
@@ -16,31 +18,33 @@ NAME = "run/attempts/2/out/a b#?%é+=.bin"
 
 def check_objects(provider: Provider, address: str) -> None:
     """Objects are written, listed, read and deleted; each change is reported."""
-    assert isinstance(provider, Audited)
-    assert isinstance(provider, ObjectStore)
+    audit = provider.ability(Audit)
+    assert audit is not None
     seen: list[tuple[str, str]] = []
 
     def witness(call: ApiCall, /):  # type: ignore[no-untyped-def]
         return lambda outcome, _: seen.append((call.action.rpartition(":")[2].rpartition("/")[2], outcome))
 
-    provider.watch(witness)
+    audit.watch(witness)
     cloud = Cloud(provider=provider, backoff=Backoff(budget_s=0))
-    place, _ = cloud.locate(address)
+    place, _ = stores.locate(cloud, address)
     data = bytes(range(256)) * 20
-    cloud.put_object(place, NAME, BytesIO(b"an older one"))
-    cloud.put_object(place, NAME, BytesIO(data))
-    cloud.put_object(place, "run/attempts/2/empty", BytesIO())
-    cloud.put_object(place, "run/attempts/20/other", BytesIO(b"x"))
-    found = {each.path: each.size_bytes for each in cloud.objects(place, "run/attempts/2", 1000)}
+    stores.put_object(cloud, place, NAME, BytesIO(b"an older one"))
+    stores.put_object(cloud, place, NAME, BytesIO(data))
+    stores.put_object(cloud, place, "run/attempts/2/empty", BytesIO())
+    stores.put_object(cloud, place, "run/attempts/20/other", BytesIO(b"x"))
+    found = {each.path: each.size_bytes for each in stores.objects(cloud, place, "run/attempts/2", 1000)}
     assert found == {"run/attempts/2/empty": 0, NAME: len(data)}
-    assert cloud.read_object(place, NAME, len(data)) == data
-    assert cloud.read_object(place, "run/attempts/2/empty", 0) == b""
+    assert stores.read_object(cloud, place, NAME, len(data)) == data
+    assert stores.read_object(cloud, place, "run/attempts/2/empty", 0) == b""
     with pytest.raises(LongerError):
-        cloud.read_object(place, NAME, len(data) - 1)
-    cloud.delete_object(place, NAME)
-    cloud.delete_object(place, NAME)
-    assert cloud.read_object(place, NAME, 1) is None
-    assert [each.path for each in cloud.objects(place, "run/attempts/2", 1000)] == ["run/attempts/2/empty"]
+        stores.read_object(cloud, place, NAME, len(data) - 1)
+    stores.delete_object(cloud, place, NAME)
+    stores.delete_object(cloud, place, NAME)
+    assert stores.read_object(cloud, place, NAME, 1) is None
+    assert [each.path for each in stores.objects(cloud, place, "run/attempts/2", 1000)] == [
+        "run/attempts/2/empty"
+    ]
     changes = [action for action, outcome in seen]
     assert len(changes) == 6, seen
     assert {outcome for _, outcome in seen} <= {"ok", "BlobNotFound"}

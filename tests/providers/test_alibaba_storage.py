@@ -14,8 +14,8 @@ import pytest
 from botocore.client import Config
 from botocore.exceptions import ClientError
 
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StorePlace
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StorePlace
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud_alibaba.provider import AlibabaProvider
 from tests.providers.stored_objects import check_objects

@@ -10,8 +10,8 @@ from typing import Any
 import boto3
 import pytest
 
+from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoreSize
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import StorageGrant, StorageLease, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_sandbox.client import Endpoint

@@ -15,8 +15,8 @@ from azure.storage.blob import (
     generate_container_sas,
 )
 
+from gpucloud.clouds.object_store import StorageGrant, StoreSize
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import StorageGrant, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud_azure.provider import AzureProvider
 from tests.providers.stored_objects import check_objects

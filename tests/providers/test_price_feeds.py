@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.clouds.provider import MISSING, NO_PRICE, OTHER_TYPE, Provider
+from gpucloud.clouds.provider import Provider
 from gpucloud.market.refresh import ASKED_AT_ONCE, Refreshed, Wanted
 from gpucloud_aws.spot_advisor import MOST_BYTES
 from gpucloud_pricing.history import PriceHistory

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpucloud.clouds.provider import MISSING, NO_PRICE, PriceList, Provider, TariffSource
+from gpucloud.clouds.abilities import MISSING, NO_PRICE, PriceList, Prices
+from gpucloud.clouds.provider import Provider
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
@@ -30,8 +31,9 @@ Shown = tuple[Decimal, Decimal | None, Decimal]
 
 def asked(provider: Provider, kind: str, region: str) -> PriceList:
     """The answer to the query for one kind of tariff."""
-    assert isinstance(provider, TariffSource)
-    [inquiry] = [each for each in provider.tariff_inquiries([region]) if each.covers.tariffs == (kind,)]
+    prices = provider.ability(Prices)
+    assert prices is not None
+    [inquiry] = [each for each in prices.tariff_inquiries([region]) if each.covers.tariffs == (kind,)]
     return inquiry.ask()
 
 

@@ -19,6 +19,8 @@ from urllib.parse import parse_qs, quote, urlencode
 import psycopg
 import pytest
 
+from gpucloud.clouds import cloud as clouds
+from gpucloud.clouds.abilities import DatabaseLogin, DatabaseLogins
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import CloudError, ErrorClass, UsageError
@@ -260,7 +262,7 @@ def test_the_token_of_aws_is_the_one_that_its_sdk_signs() -> None:
     keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "of-the-test"}
     host = "team.abc123.eu-central-1.rds.amazonaws.com"
     provider = Clouds.installed(Profile(keys)).usable("aws")
-    token = provider.database_token(host=host, port=5432, user="bob")
+    token = token_of(provider, host, "bob")
     place, _, query = token.partition("/?")
     given = {name: values[0] for name, values in parse_qs(query).items()}
     assert place == f"{host}:5432"
@@ -270,7 +272,12 @@ def test_the_token_of_aws_is_the_one_that_its_sdk_signs() -> None:
     assert given["X-Amz-Signature"] == signature(place, given)
     assert "of-the-test" not in token
     with pytest.raises(CloudError):
-        Clouds.installed(Profile({})).usable("alibaba").database_token(host=host, port=5432, user="bob")
+        token_of(Clouds.installed(Profile({})).usable("alibaba"), host, "bob")
+
+
+def token_of(cloud: clouds.Cloud, host: str, user: str) -> str:
+    login = DatabaseLogin(host=host, port=5432, user=user)
+    return cloud.ask(DatabaseLogins, "log in", lambda logins: logins.database_token(login))
 
 
 def signature(place: str, given: dict[str, str]) -> str:
@@ -290,8 +297,6 @@ def signature(place: str, given: dict[str, str]) -> str:
 
 def test_the_token_of_azure_is_for_databases(endpoint: Endpoint) -> None:
     provider = Clouds.installed(Profile({**os.environ, **endpoint.environ})).usable("azure")
-    token = provider.database_token(
-        host="team.postgres.database.azure.com", port=5432, user="bob@lab.example"
-    )
+    token = token_of(provider, "team.postgres.database.azure.com", "bob@lab.example")
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["aud"] == "https://ossrdbms-aad.database.windows.net"

@@ -30,6 +30,7 @@ from gpucloud_pricing.purchases import Purchase
 
 __all__ = ["DummyProvider"]
 
+A = TypeVar("A")
 T = TypeVar("T")
 FOLDER = "DUMMY_CLOUD_FOLDER"
 CLASSES = {
@@ -174,6 +175,10 @@ class DummyProvider:
             request_id=f"dummy-{id(error)}",
             scope=Scope.ZONE,
         )
+
+    def ability(self, kind: type[A], /) -> A | None:
+        """None of the abilities: this cloud has the basic verbs alone."""
+        return None
 
     def _refuse_foreign(self, ref: Ref) -> None:
         refuse_foreign(

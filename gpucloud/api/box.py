@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from gpucloud.api import lifetime
 from gpucloud.api.nodes import Completed, Nodes
 from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
-from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
@@ -23,11 +22,9 @@ from gpucloud_pricing.values import Money, number
 if TYPE_CHECKING:
     from gpucloud.api.documents import BoxDocument, GuardDocument
     from gpucloud.api.session import Session
-    from gpucloud.boxes.power import Start, Stop
     from gpucloud.clusters.members import Members
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.runs.job import Write
-    from gpucloud.runtime.context import Context
     from gpucloud.ssh.job import JobState
     from gpucloud_pricing.documents import GpuDocument
 
@@ -348,107 +345,30 @@ class Box:
         """
         return Nodes(self._session).logs(self.id, source, node=node, job=job)
 
-    def extend(
-        self,
-        ttl: timedelta | None,
-        *,
-        add: bool = False,
-        confirm: Callable[[datetime | None, datetime], bool] | None = None,
-    ) -> Box:
+    def extend(self, ttl: timedelta | None, *, add: bool = False) -> Box:
         """Moves the deadline of the box, later or earlier, to ``ttl`` from now; ``None`` for no deadline.
 
-        Args:
-            ttl: the time from now.
-            add: the deadline becomes later by ``ttl``, instead.
-            confirm: is called with the old and the new deadline before it becomes earlier; by default,
-                nothing is confirmed.
+        With ``add``, the deadline becomes later by ``ttl``.
 
         Raises:
-            UsageError: it cannot be moved, or another process holds the box; or ``confirm`` returned
-                ``False``.
+            UsageError: it cannot be moved, or another process holds the box.
             CloudError: the cloud refused.
         """
-        from gpucloud.boxes.deadline import extend
-        from gpucloud.planning.lifetime import refuse_short
+        return self._now(lifetime.extend(self._session, self.id, ttl, add=add))
 
-        if not add:  # a deadline that only becomes later cannot be too early
-            refuse_short(ttl, "--ttl")
-        with self._settled() as (context, box):
-            return self._now(extend(context, box, ttl, add=add, confirm=confirm))
-
-    def stop(self, *, keep: timedelta | None = None, confirm: Callable[[Stop], bool] | None = None) -> Box:
-        """Stops it: only its disk, and the address that it keeps, are billed until it is started.
-
-        Args:
-            keep: after how long the stopped box is deleted; by default, 7 days. For one that is stopped
-                already, the time counts from now.
-            confirm: is called with what is lost before anything is changed; by default, nothing is confirmed.
-
-        Raises:
-            UsageError: it cannot be stopped; or ``confirm`` returned ``False``.
-            ConnectionFailedError: it cannot be reached.
-            CloudError: the cloud refused; it runs on.
-            OwedError: it is not known to be stopped, or its compute is billed on.
-        """
-        from gpucloud.boxes.power import stop
-        from gpucloud.ending.stopping import KEEP, LEAST_KEEP
-
-        keep = KEEP if keep is None else keep
-        if keep < LEAST_KEEP:
-            raise UsageError("--keep: a stopped box is kept for at least 1h", hint="use a larger --keep")
-        with self._settled() as (context, box):
-            return self._now(stop(context, box, self._session.catalog.market, keep, confirm))
+    def stop(self, *, keep: timedelta | None = None) -> Box:
+        """Stops it: only its disk, and the address that it keeps, are billed. See :meth:`Boxes.stop`."""
+        return self._now(lifetime.stop(self._session, self.id, keep=keep))
 
     def start(
-        self,
-        *,
-        ttl: timedelta | Literal["none"] | None = None,
-        max_price: Decimal | None = None,
-        confirm: Callable[[Start], bool] | None = None,
+        self, *, ttl: timedelta | Literal["none"] | None = None, max_price: Decimal | None = None
     ) -> Box:
-        """Starts a stopped box at today's price, and waits until its GPUs answer over ssh.
-
-        Args:
-            ttl: the time to live from now; by default, that of its launch.
-            max_price: the limit in USD per hour; by default, that of its launch, or its previous price and
-                the margin of a launch.
-            confirm: is called with the price before anything is bought; by default, nothing is confirmed.
-
-        Raises:
-            UsageError: it is not stopped; or ``confirm`` returned ``False``.
-            PriceError: it costs more than the limit; it stays stopped.
-            CloudError: there is no capacity, or the cloud refused; it stays stopped.
-            OwedError: it is not ready, and not known to be stopped again.
-        """
-        from gpucloud.boxes.power import lifetime_at_start, start
-        from gpucloud.planning.lifetime import refuse_short
-
-        lives = None if ttl is None or ttl == "none" else ttl
-        refuse_short(lives, "--ttl")
-        with self._settled() as (context, box):
-            started = start(
-                context,
-                box,
-                self._session.catalog.market,
-                lives=lifetime_at_start(box) if ttl is None else lives,
-                max_price_usd=max_price,
-                confirm=confirm,
-            )
-            return self._now(started)
+        """Starts it again at today's price. See :meth:`Boxes.start`."""
+        return self._now(lifetime.start(self._session, self.id, ttl=ttl, max_price=max_price))
 
     def setup(self) -> Box:
-        """Repeats its set-up, and makes it ready.
-
-        Raises:
-            SetupFailedError: it failed again; the box stays until its deadline.
-            UsageError: the set-up of this box cannot be repeated.
-            ConnectionFailedError: the box cannot be reached.
-            BoxLostError: the box ended meanwhile.
-        """
-        from gpucloud.boxes.set_up import repeat_setup
-
-        with self._settled() as (context, box):
-            return self._now(repeat_setup(context, box))
+        """Repeats its set-up, and makes it ready. See :meth:`Boxes.setup`."""
+        return self._now(lifetime.setup(self._session, self.id))
 
     def down(self) -> Box:
         """Deletes the box; returns when the cloud confirms that nothing billable is left.
@@ -461,15 +381,6 @@ class Box:
         with self._session.operation() as context:
             ended, _ = down(self._session, context, [self.id], None, None, with_results=False)
         return self._now(ended[0])
-
-    @contextmanager
-    def _settled(self) -> Generator[tuple[Context, JournalBox]]:
-        """The context of a changing call, after what earlier calls left is done; and the box as it is now."""
-        from gpucloud.runs.first_step import settle_first
-
-        with self._session.operation() as context:
-            settle_first(context)
-            yield context, self._session.find(self.id)
 
     def _now(self, box: JournalBox) -> Box:
         return Box.read(box, self._session, self._session.now())

@@ -1,12 +1,13 @@
-"""What concerns more than one box: ``client.boxes``."""
+"""What is done with boxes by their names: ``client.boxes``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from gpucloud.api import lifetime
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from gpucloud.api.moving import Move
     from gpucloud.api.results import Shared, SshHosts
     from gpucloud.api.session import Session
+    from gpucloud.boxes.power import Start, Stop
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.ssh.hosts import Host
 
 
 class Boxes:
-    """Boxes and others: another box in another place, colleagues, other ssh clients."""
+    """Boxes, by their names: their end, their power, another place, colleagues, other ssh clients."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -29,6 +31,85 @@ class Boxes:
         from gpucloud.api.box import Box
 
         return Box.read(box, self._session, now)
+
+    def extend(
+        self,
+        name: str,
+        ttl: timedelta | None,
+        *,
+        add: bool = False,
+        confirm: Callable[[datetime | None, datetime], bool] | None = None,
+    ) -> Box:
+        """Moves the deadline of the box, later or earlier, to ``ttl`` from now; ``None`` for no deadline.
+
+        Args:
+            name: its name or id.
+            ttl: the time from now.
+            add: the deadline becomes later by ``ttl``, instead.
+            confirm: is called with the old and the new deadline before it becomes earlier; by default,
+                nothing is confirmed.
+
+        Raises:
+            UsageError: it cannot be moved, or another process holds the box; or ``confirm`` returned
+                ``False``.
+            CloudError: the cloud refused.
+        """
+        return self._read(lifetime.extend(self._session, name, ttl, add=add, confirm=confirm))
+
+    def stop(
+        self, name: str, *, keep: timedelta | None = None, confirm: Callable[[Stop], bool] | None = None
+    ) -> Box:
+        """Stops it: only its disk, and the address that it keeps, are billed until it is started.
+
+        Args:
+            name: its name or id.
+            keep: after how long the stopped box is deleted; by default, 7 days. For one that is stopped
+                already, the time counts from now.
+            confirm: is called with what is lost before anything is changed; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: it cannot be stopped; or ``confirm`` returned ``False``.
+            ConnectionFailedError: it cannot be reached.
+            CloudError: the cloud refused; it runs on.
+            OwedError: it is not known to be stopped, or its compute is billed on.
+        """
+        return self._read(lifetime.stop(self._session, name, keep=keep, confirm=confirm))
+
+    def start(
+        self,
+        name: str,
+        *,
+        ttl: timedelta | Literal["none"] | None = None,
+        max_price: Decimal | None = None,
+        confirm: Callable[[Start], bool] | None = None,
+    ) -> Box:
+        """Starts a stopped box at today's price, and waits until its GPUs answer over ssh.
+
+        Args:
+            name: its name or id.
+            ttl: the time to live from now; by default, that of its launch.
+            max_price: the limit in USD per hour; by default, that of its launch, or its previous price and
+                the margin of a launch.
+            confirm: is called with the price before anything is bought; by default, nothing is confirmed.
+
+        Raises:
+            UsageError: it is not stopped; or ``confirm`` returned ``False``.
+            PriceError: it costs more than the limit; it stays stopped.
+            CloudError: there is no capacity, or the cloud refused; it stays stopped.
+            OwedError: it is not ready, and not known to be stopped again.
+        """
+        return self._read(lifetime.start(self._session, name, ttl=ttl, max_price=max_price, confirm=confirm))
+
+    def setup(self, name: str) -> Box:
+        """Repeats its set-up, and makes it ready.
+
+        Raises:
+            SetupFailedError: it failed again; the box stays until its deadline.
+            UsageError: the set-up of this box cannot be repeated.
+            ConnectionFailedError: the box cannot be reached.
+            BoxLostError: the box ended meanwhile.
+        """
+        return self._read(lifetime.setup(self._session, name))
 
     def move(
         self,
@@ -60,7 +141,6 @@ class Boxes:
             NotCopiedError, ConnectionFailedError: the files could not be copied; the new box is deleted.
             NoOfferError, PriceError, CloudError, OwedError: as :meth:`Client.launch`.
         """
-        from gpucloud.api.box import Box
         from gpucloud.api.moving import WHOLE, Mover
 
         with self._session.operation() as context:
@@ -72,7 +152,7 @@ class Boxes:
                 max_price=max_price,
                 confirm=confirm,
             )
-            return Box.read(there, self._session, self._session.now())
+            return self._read(there)
 
     def share(self, name: str, key: str, *, allow_from: Sequence[str] = (), remove: bool = False) -> Shared:
         """Lets a colleague in on a box with their own key; repeated, it changes nothing.
@@ -88,7 +168,6 @@ class Boxes:
             ConnectionFailedError: a node cannot be reached; repeat the call.
             CloudError: the addresses could not be changed.
         """
-        from gpucloud.api.box import Box
         from gpucloud.api.results import Shared
         from gpucloud.boxes.share import share as share_box
         from gpucloud.spec.fields import cidrs
@@ -102,7 +181,7 @@ class Boxes:
         with self._session.operation() as context:
             done = share_box(context, self._session.find(name), shared_key, guests=guests, remove=remove)
         return Shared(
-            box=Box.read(done.box, self._session, self._session.now()),
+            box=self._read(done.box),
             fingerprint=shared_key.fingerprint,
             changed=done.changed,
             nodes=tuple(done.nodes),
@@ -137,3 +216,6 @@ class Boxes:
             ) from error
         hosts = tuple(read())
         return SshHosts(file=file, hosts=hosts, text=hosts_text(hosts))
+
+    def _read(self, box: JournalBox) -> Box:
+        return self.read(box, self._session.now())

@@ -170,7 +170,7 @@ class Client(Everyday):
 
     @property
     def boxes(self) -> Boxes:
-        """Boxes and others: another place, colleagues, other ssh clients."""
+        """Boxes by their names: extend, stop, start, setup, move, share."""
         from gpucloud.api.boxes import Boxes
 
         return Boxes(self._session)

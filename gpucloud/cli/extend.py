@@ -43,7 +43,7 @@ def extend(
         raise UsageError(f"--ttl: {ttl!r} is not a time to add; allowed: +1h, or none")
     with app.working() as (client, timeline):
         confirm = None if yes else partial(_confirmed, app, timeline, name)
-        box = client.get(name).extend(lives, add=add, confirm=confirm)
+        box = client.boxes.extend(name, lives, add=add, confirm=confirm)
     with answering(f"the deadline of {box.name} was changed", [box]):
         if app.output.json:
             answer: ExtendDocument = {"box": box.document()}

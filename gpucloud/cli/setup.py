@@ -27,7 +27,7 @@ def setup(
     Exits with 8 if the setup fails again: the box stays, and is billed until its deadline.
     """
     with app.working() as (client, timeline):
-        box = client.get(name).setup()
+        box = client.boxes.setup(name)
         living = living_after(client)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:

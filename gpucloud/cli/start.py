@@ -51,7 +51,7 @@ def start(
     lives = None if ttl is None else _lives(ttl)
     with app.working() as (client, timeline):
         confirm = partial(_confirmed, app, timeline, yes)
-        box = client.get(name).start(ttl=lives, max_price=limit, confirm=confirm)
+        box = client.boxes.start(name, ttl=lives, max_price=limit, confirm=confirm)
         living = living_after(client)
     with answering(f"{box.name} is ready", [box]):
         if app.output.json:

@@ -35,7 +35,7 @@ def stop(
     """
     kept = time("--keep", keep)
     with app.working() as (client, timeline):
-        box = client.get(name).stop(keep=kept, confirm=partial(_confirmed, app, timeline, yes))
+        box = client.boxes.stop(name, keep=kept, confirm=partial(_confirmed, app, timeline, yes))
         living = living_after(client)
     with answering(f"{box.name} is stopped", [box]):
         if app.output.json:

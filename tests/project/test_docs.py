@@ -18,7 +18,7 @@ from docs.generate import (
 )
 from tests.pages import ROOT
 
-LAUNCH = ROOT / "docs" / "dev" / "launch.md"
+DEV = ROOT / "docs" / "dev"
 CODE_SHOWN = re.compile(r"\[`([\w.]+)`\]\((\S+\.py)\)")
 """A link whose text names a function or class, and which leads to its file."""
 
@@ -56,16 +56,23 @@ def defined(source: str) -> set[str]:
     return found
 
 
-def test_the_way_of_a_launch_leads_to_functions_that_exist() -> None:
-    links = CODE_SHOWN.findall(LAUNCH.read_text(encoding="utf-8"))
-    assert len(links) > 10
-    lost = [
-        f"{name} in {file}"
-        for name, file in links
-        if name not in defined((LAUNCH.parent / file).read_text(encoding="utf-8"))
+def test_the_pages_for_developers_lead_to_functions_that_exist() -> None:
+    links = [
+        (name, page.parent / file)
+        for page in sorted(DEV.glob("*.md"))
+        for name, file in CODE_SHOWN.findall(page.read_text(encoding="utf-8"))
     ]
+    assert len(links) > 20
+    lost = [f"{name} in {file}" for name, file in links if name not in defined(file.read_text("utf-8"))]
     assert lost == []
 
 
 def test_a_method_counts_by_the_name_of_its_class() -> None:
     assert defined("def f(): ...\nclass C:\n    def m(self): ...\n") == {"f", "C", "C.m"}
+
+
+def test_every_room_is_on_the_page_of_rooms() -> None:
+    page = (ROOT / "docs" / "dev" / "rooms.md").read_text(encoding="utf-8")
+    rooms = {file.parent.name for file in (ROOT / "gpucloud").glob("*/__init__.py")}
+    named = set(re.findall(r"`(\w+)/`", page.partition("## Beside it")[0]))
+    assert named - {"gpucloud", "ray", "slurm", "kubernetes", "sqlite", "postgresql"} == rooms

@@ -124,8 +124,8 @@ def _may_be_chosen(part: Part, estimate: Estimate, all_terms: bool) -> bool:
         case Billed.IN_TERMS:
             hours = Decimal(0) if part.lasts is None else Decimal(part.lasts.total_seconds()) / 3600
             return all_terms or offer.paid_as.term_hours <= hours
-        case billed:
-            assert_never(billed)
+        case _:
+            assert_never(offer.paid_as.billed)
 
 
 def _problem(project: Project, choices: Sequence[Choice], market: Market) -> Problem:

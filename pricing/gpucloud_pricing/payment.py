@@ -85,8 +85,8 @@ def way_of(offer: Offer) -> Way | None:
             return Way(offer=offer, per_hour=Decimal(0), per_month=per_month)
         case Billed.IN_BLOCKS:
             return None
-        case billed:
-            assert_never(billed)
+        case _:
+            assert_never(offer.paid_as.billed)
 
 
 def ways_for(offer: Offer, hours: Decimal, on_demand_usd: Decimal | None) -> list[Way]:

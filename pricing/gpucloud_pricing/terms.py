@@ -81,8 +81,8 @@ def compute_bill(offer: Offer, price_usd: Decimal, usage: Usage, on_demand_usd: 
             days = block_days(hours)
             day = unit_price(offer, price_usd, DAY)
             return Bill(machines=block_size(usage.nodes), terms=1, term_hours=DAY * days, term_usd=day * days)
-        case billed:
-            assert_never(billed)
+        case _:
+            assert_never(offer.paid_as.billed)
 
 
 def term_bills(

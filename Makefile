@@ -41,6 +41,9 @@ TEST_LINTERS ?= mypy secrets style
 
 PYTEST ?= $(BIN)/python -m tests.tidy $(BIN)/pytest
 PYTEST_ARGS ?= -n auto --dist worksteal --durations 10 --durations-min 1
+# The environment of `make newest`, and what it tests.
+NEWEST := .venv-newest
+NEWEST_TESTS := tests/providers tests/sandbox tests/cli/test_later_sdks.py
 # What must be covered whole, every branch, in one process: no box is lost or ended in any other place.
 comma := ,
 space := $(subst ,, )
@@ -62,7 +65,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages translations site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled newest costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages translations site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -103,6 +106,12 @@ test-loaded: setup  ## make test beside two programs that never rest: no test de
 
 test-shuffled: setup  ## the tests in a random order; SHUFFLE_ARGS="--randomly-seed N" repeats one
 	$(PYTEST) $(PYTEST_ARGS) -p randomly $(SHUFFLE_ARGS)
+
+newest: setup  ## the providers and the sandbox with the newest SDKs of the vendors, in an environment of their own
+	$(BIN)/python -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(NEWEST)/bin/python -m pip install --upgrade --upgrade-strategy eager --no-build-isolation --editable '.[aws,azure,alibaba]' awscli
+	$(NEWEST)/bin/python -m tests.tidy $(NEWEST)/bin/pytest $(PYTEST_ARGS) $(NEWEST_TESTS)
 
 costs: setup  ## make test, and what each room of tests costs in CPU seconds: benchmarks/tests.csv keeps it
 	@mkdir -p build
@@ -223,7 +232,7 @@ lock: setup  ## write requirements/*.txt from pyproject.toml; LOCK_ARGS=--upgrad
 	$(COMPILE) --group lock -o requirements/lock.txt
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) $(DOCS) $(RELEASE) .venv-engines docs/pictures tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(CLIENTS) $(FOREIGN) $(RAY) $(DOCS) $(RELEASE) $(NEWEST) .venv-engines docs/pictures tests/fidelity/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.clouds.abilities import CommitmentInquiry, Inquiry, Traits
 from gpucloud.clouds.kit import Ahead, bid, checked, first_of, refuse_foreign
-from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
 from gpucloud.resources import (
@@ -98,6 +97,7 @@ class AlibabaProvider:
         self._clock = clock
         self._sleep = sleep
         self._proof = find.Proof(self.clients)
+        self._store = storage.Oss(self.clients, self.account)
         # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._account: str | None = None
         self._currency: str | None = None
@@ -191,46 +191,6 @@ class AlibabaProvider:
         """Runs the instances: all or none, recognised by the token when repeated."""
         return create.create(request, self.clients.ecs(request["run_instances"]["RegionId"]))
 
-    # --- checkpoints
-
-    @property
-    def store_scheme(self) -> str:
-        """``oss``."""
-        return "oss"
-
-    def locate(self, address: str, /) -> tuple[StorePlace, str]:
-        """A bucket of this account, and the rest of the address."""
-        bucket, _, folder = address.partition("/")
-        return storage.find(self.clients, self.account(), bucket, folder), folder
-
-    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
-        """The common prefixes and objects below a prefix."""
-        return storage.names(self.clients, place, path)
-
-    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
-        """The objects below a prefix."""
-        return storage.measure(self.clients, place, path, most)
-
-    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
-        """The objects below a prefix, with their sizes."""
-        return storage.objects(self.clients, place, path, most)
-
-    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
-        """Writes an object to a file."""
-        storage.get(self.clients, place, path, target, most)
-
-    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
-        """Creates or replaces an object."""
-        storage.put(self.clients, place, path, source, kms_key)
-
-    def delete_object(self, place: StorePlace, path: str, /) -> None:
-        """Deletes an object."""
-        storage.delete(self.clients, place, path)
-
-    def lend(self, grant: StorageGrant, /) -> StorageLease:
-        """Keys of a session whose policy allows a part of a bucket alone."""
-        return storage.lend(self.clients, grant)
-
     # --- looking and ending
 
     def get(self, ref: Ref, /) -> Resource:
@@ -256,7 +216,7 @@ class AlibabaProvider:
 
     def ability(self, kind: type[A], /) -> A | None:
         """What has an ability."""
-        return first_of(kind, (self, TRAITS))
+        return first_of(kind, (self, self._store, TRAITS))
 
     # --- volumes
 

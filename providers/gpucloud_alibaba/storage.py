@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, BinaryIO
 
@@ -32,105 +32,158 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9.@_-]")
 _LONGEST_NAME = 32
 
 
-def find(clients: Clients, account: str, bucket: str, folder: str) -> StorePlace:
-    """A bucket of the caller's own account, and its region, once a folder of it could be listed.
+class Oss:
+    """OSS, for this account."""
 
-    Raises:
-        UsageError: the account has none of this name; or it is in mainland China, whose buckets accounts that
-            are new since March 2025 reach by a domain of their own alone (OSS user guide, "Access OSS through
-            a custom domain name").
-    """
-    if not _BUCKET.fullmatch(bucket):
-        raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use oss://BUCKET/PATH")
-    # The list has the account's own buckets alone, and the name itself before longer ones.
-    answer = clients.oss(clients.home_region).ask("ListBuckets", prefix=bucket, max_keys=1)
-    with reading("ListBuckets"):
-        regions = {named(each.name): named(each.region) for each in answer.buckets or ()}
-    if bucket not in regions:
-        raise UsageError(
-            f"there is no bucket {bucket!r} in your Alibaba Cloud account {account}",
-            hint=f"create it: aliyun oss mb oss://{bucket}, or use another bucket of this account",
+    def __init__(self, clients: Clients, account: Callable[[], str]) -> None:
+        self._clients = clients
+        self._account = account
+
+    @property
+    def store_scheme(self) -> str:
+        """``oss``."""
+        return "oss"
+
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """A bucket of this account, and the rest of the address."""
+        bucket, _, folder = address.partition("/")
+        return self._find(self._account(), bucket, folder), folder
+
+    def _find(self, account: str, bucket: str, folder: str, /) -> StorePlace:
+        """A bucket of the caller's own account, and its region, once a folder of it could be listed.
+
+        Raises:
+            UsageError: the account has none of this name; or it is in mainland China, whose buckets accounts
+                that are new since March 2025 reach by a domain of their own alone (OSS user guide, "Access
+                OSS through a custom domain name").
+        """
+        if not _BUCKET.fullmatch(bucket):
+            raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use oss://BUCKET/PATH")
+        # The list has the account's own buckets alone, and the name itself before longer ones.
+        answer = self._clients.oss(self._clients.home_region).ask("ListBuckets", prefix=bucket, max_keys=1)
+        with reading("ListBuckets"):
+            regions = {named(each.name): named(each.region) for each in answer.buckets or ()}
+        if bucket not in regions:
+            raise UsageError(
+                f"there is no bucket {bucket!r} in your Alibaba Cloud account {account}",
+                hint=f"create it: aliyun oss mb oss://{bucket}, or use another bucket of this account",
+            )
+        place = StorePlace(container=bucket, region=regions[bucket], account=account)
+        try:
+            _page(self._clients, place, folder, most=1)
+        except Exception as error:
+            if code_of(error) != "PublicEndpointForbidden":
+                raise
+            text = f"OSS gives your account the objects of {bucket!r} through no public address"
+            raise UsageError(text, hint="use a bucket in a region outside of mainland China") from error
+        return place
+
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The names of the folders and objects in a folder."""
+        found: list[str] = []
+        token: str | None = None
+        for _ in range(PAGES):
+            page = _page(self._clients, place, path, token=token)
+            found += [str(each.prefix).removesuffix("/") for each in page.common_prefixes or ()]
+            found += [str(each.key) for each in page.contents or ()]
+            token = page.next_continuation_token
+            if not token:
+                return [each.rpartition("/")[2] for each in found]
+        raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """The objects below a folder; those that stand for folders are not counted."""
+        files = size = 0
+        token: str | None = None
+        for _ in range(PAGES):
+            page = _page(self._clients, place, path, token=token, deep=True)
+            sizes = [int(each.size) for each in page.contents or () if not str(each.key).endswith("/")]
+            files, size = files + len(sizes), size + sum(sizes)
+            token = page.next_continuation_token
+            if not token or files >= most:
+                return StoreSize(files=files, size_bytes=size, whole=not token)
+        raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
+        """The objects below a folder; those that stand for folders are left out."""
+        found: list[StoredObject] = []
+        token: str | None = None
+        for _ in range(PAGES):
+            page = _page(self._clients, place, path, token=token, deep=True)
+            found += [
+                StoredObject(path=str(each.key), size_bytes=int(each.size))
+                for each in page.contents or ()
+                if not str(each.key).endswith("/")
+            ]
+            token = page.next_continuation_token
+            if not token or len(found) >= most:
+                return found
+        raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
+        """Writes an object to a file.
+
+        Raises:
+            LongerError: it has more bytes than that.
+        """
+        answer = self._clients.oss(place.region).ask("GetObject", bucket=place.container, key=path)
+        with answer.body as body:
+            size = bounded(body.iter_bytes(block_size=CHUNK), target, most)
+        if size != answer.content_length:
+            raise MalformedAnswerError(f"OSS gave {size} bytes of {answer.content_length} of {path}")
+
+    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
+        """Creates or replaces an object."""
+        key = (
+            {}
+            if kms_key is None
+            else {"server_side_encryption": "KMS", "server_side_encryption_key_id": kms_key}
         )
-    place = StorePlace(container=bucket, region=regions[bucket], account=account)
-    try:
-        _page(clients, place, folder, most=1)
-    except Exception as error:
-        if code_of(error) != "PublicEndpointForbidden":
-            raise
-        text = f"OSS gives your account the objects of {bucket!r} through no public address"
-        raise UsageError(text, hint="use a bucket in a region outside of mainland China") from error
-    return place
+        self._clients.oss(place.region).ask("PutObject", bucket=place.container, key=path, body=source, **key)
 
+    def delete_object(self, place: StorePlace, path: str, /) -> None:
+        """Deletes an object; OSS says nothing where there is none."""
+        self._clients.oss(place.region).ask("DeleteObject", bucket=place.container, key=path)
 
-def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
-    """The names of the folders and objects in a folder."""
-    found: list[str] = []
-    token: str | None = None
-    for _ in range(PAGES):
-        page = _page(clients, place, path, token=token)
-        found += [str(each.prefix).removesuffix("/") for each in page.common_prefixes or ()]
-        found += [str(each.key) for each in page.contents or ()]
-        token = page.next_continuation_token
-        if not token:
-            return [each.rpartition("/")[2] for each in found]
-    raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Keys for an hour, of a session of a role.
 
-
-def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreSize:
-    """The objects below a folder; those that stand for folders are not counted."""
-    files = size = 0
-    token: str | None = None
-    for _ in range(PAGES):
-        page = _page(clients, place, path, token=token, deep=True)
-        sizes = [int(each.size) for each in page.contents or () if not str(each.key).endswith("/")]
-        files, size = files + len(sizes), size + sum(sizes)
-        token = page.next_continuation_token
-        if not token or files >= most:
-            return StoreSize(files=files, size_bytes=size, whole=not token)
-    raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
-
-
-def objects(clients: Clients, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
-    """The objects below a folder; those that stand for folders are left out."""
-    found: list[StoredObject] = []
-    token: str | None = None
-    for _ in range(PAGES):
-        page = _page(clients, place, path, token=token, deep=True)
-        found += [
-            StoredObject(path=str(each.key), size_bytes=int(each.size))
-            for each in page.contents or ()
-            if not str(each.key).endswith("/")
-        ]
-        token = page.next_continuation_token
-        if not token or len(found) >= most:
-            return found
-    raise MalformedAnswerError(f"the list of {place.container} gave {PAGES} pages and still more")
-
-
-def get(clients: Clients, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
-    """Writes an object to a file.
-
-    Raises:
-        LongerError: it has more bytes than that.
-    """
-    answer = clients.oss(place.region).ask("GetObject", bucket=place.container, key=path)
-    with answer.body as body:
-        size = bounded(body.iter_bytes(block_size=CHUNK), target, most)
-    if size != answer.content_length:
-        raise MalformedAnswerError(f"OSS gave {size} bytes of {answer.content_length} of {path}")
-
-
-def put(clients: Clients, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None) -> None:
-    """Creates or replaces an object."""
-    key = (
-        {} if kms_key is None else {"server_side_encryption": "KMS", "server_side_encryption_key_id": kms_key}
-    )
-    clients.oss(place.region).ask("PutObject", bucket=place.container, key=path, body=source, **key)
-
-
-def delete(clients: Clients, place: StorePlace, path: str) -> None:
-    """Deletes an object; OSS says nothing where there is none."""
-    clients.oss(place.region).ask("DeleteObject", bucket=place.container, key=path)
+        Raises:
+            UsageError: no role is named, or one that is not there; or the path is too long for a policy.
+        """
+        narrowed = json.dumps(policy(grant), separators=(",", ":"))
+        if len(narrowed) > LONGEST_POLICY:
+            raise UsageError(
+                f"a policy for {grant.place.container}/{grant.writes or grant.reads} is longer than the "
+                f"{LONGEST_POLICY} characters that Alibaba Cloud takes",
+                hint=f"use a shorter path in {'data' if grant.writes is None else 'checkpoint_to'}",
+            )
+        try:
+            answer = self._clients.call(
+                "sts", self._clients.home_region, "AssumeRole", _session(grant, narrowed)
+            )["body"]
+        except Exception as error:
+            if code_of(error) != "EntityNotExist.Role":
+                raise
+            hint = "create it, with a trust policy that names you: see gpucloud's docs/checkpoints.md"
+            raise UsageError(f"there is no role {grant.role}", hint=hint) from error
+        with reading("AssumeRole"):
+            keys: Mapping[str, Any] = answer["Credentials"]
+            ends_at = datetime.fromisoformat(keys["Expiration"])
+            options = {
+                "type": "s3",
+                "provider": "Alibaba",
+                "env_auth": "false",
+                "access_key_id": named(keys["AccessKeyId"]),
+                "secret_access_key": named(keys["AccessKeySecret"]),
+                "session_token": named(keys["SecurityToken"]),
+                "region": grant.place.region,
+                "no_check_bucket": "true",
+                **_encryption(grant.kms_key),
+                **_service(self._clients, grant.place.region),
+            }
+        folder = grant.place.container
+        return StorageLease(ends_at=ends_at, folder=folder, reading=options, writing=options)
 
 
 def _page(
@@ -155,45 +208,6 @@ def _page(
         # The SDK makes an empty page of an answer that it cannot read: attempts that it hides would be reused
         raise MalformedAnswerError(f"the list of {place.container} is none")
     return page
-
-
-def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
-    """Keys for an hour, of a session of a role.
-
-    Raises:
-        UsageError: no role is named, or one that is not there; or the path is too long for a policy.
-    """
-    narrowed = json.dumps(policy(grant), separators=(",", ":"))
-    if len(narrowed) > LONGEST_POLICY:
-        raise UsageError(
-            f"a policy for {grant.place.container}/{grant.writes or grant.reads} is longer than the "
-            f"{LONGEST_POLICY} characters that Alibaba Cloud takes",
-            hint=f"use a shorter path in {'data' if grant.writes is None else 'checkpoint_to'}",
-        )
-    try:
-        answer = clients.call("sts", clients.home_region, "AssumeRole", _session(grant, narrowed))["body"]
-    except Exception as error:
-        if code_of(error) != "EntityNotExist.Role":
-            raise
-        hint = "create it, with a trust policy that names you: see gpucloud's docs/checkpoints.md"
-        raise UsageError(f"there is no role {grant.role}", hint=hint) from error
-    with reading("AssumeRole"):
-        keys: Mapping[str, Any] = answer["Credentials"]
-        ends_at = datetime.fromisoformat(keys["Expiration"])
-        options = {
-            "type": "s3",
-            "provider": "Alibaba",
-            "env_auth": "false",
-            "access_key_id": named(keys["AccessKeyId"]),
-            "secret_access_key": named(keys["AccessKeySecret"]),
-            "session_token": named(keys["SecurityToken"]),
-            "region": grant.place.region,
-            "no_check_bucket": "true",
-            **_encryption(grant.kms_key),
-            **_service(clients, grant.place.region),
-        }
-    folder = grant.place.container
-    return StorageLease(ends_at=ends_at, folder=folder, reading=options, writing=options)
 
 
 def _session(grant: StorageGrant, narrowed: str) -> Mapping[str, str | int]:

@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from gpucloud.clouds.abilities import CommitmentInquiry, DatabaseLogin, Inquiry, Traits
 from gpucloud.clouds.kit import Ahead, checked, first_of, refuse_foreign, together
-from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
 from gpucloud.resources import (
@@ -90,6 +89,7 @@ class AwsProvider:
         if find_spec("boto3") is None:  # cheaper than importing it before it is needed
             raise ImportError("AWS needs boto3: pip install 'gpucloud[aws]'")
         self.clients = Clients(profile)
+        self._store = storage.S3(self.clients, self.account, lambda: self.identity().who)
         # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._account: str | None = None
         self._subnets: dict[tuple[str, str | None], Sequence[network.Subnet]] = {}
@@ -246,7 +246,7 @@ class AwsProvider:
 
     def ability(self, kind: type[A], /) -> A | None:
         """What has an ability."""
-        return first_of(kind, (self, TRAITS))
+        return first_of(kind, (self, self._store, TRAITS))
 
     # --- volumes
 
@@ -477,44 +477,6 @@ class AwsProvider:
         """Starts a stopped instance, if its zone has capacity."""
         self._refuse_foreign(ref)
         power.start(self.clients.ec2_once(ref.region), ref.id)
-
-    @property
-    def store_scheme(self) -> str:
-        """``s3``."""
-        return "s3"
-
-    def locate(self, address: str, /) -> tuple[StorePlace, str]:
-        """A bucket of this account, and the rest of the address."""
-        bucket, _, folder = address.partition("/")
-        return storage.find(self.clients, self.account(), bucket), folder
-
-    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
-        """The common prefixes below a prefix."""
-        return storage.names(self.clients, place, path)
-
-    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
-        """The objects below a prefix."""
-        return storage.measure(self.clients, place, path, most)
-
-    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
-        """The objects below a prefix, with their sizes."""
-        return storage.objects(self.clients, place, path, most)
-
-    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
-        """Writes an object to a file."""
-        storage.get(self.clients, place, path, target, most)
-
-    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
-        """Creates or replaces an object."""
-        storage.put(self.clients, place, path, source, kms_key)
-
-    def delete_object(self, place: StorePlace, path: str, /) -> None:
-        """Deletes an object."""
-        storage.delete(self.clients, place, path)
-
-    def lend(self, grant: StorageGrant, /) -> StorageLease:
-        """Keys of a session whose policy allows a part of a bucket alone."""
-        return storage.lend(self.clients, self.identity().who, grant)
 
     def database_token(self, login: DatabaseLogin, /) -> str:
         """A request to RDS that is signed here, for 15 minutes; nothing is sent.

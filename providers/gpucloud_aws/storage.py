@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, BinaryIO
 
@@ -30,145 +30,156 @@ _NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
 _LONGEST_NAME = 32
 
 
-def find(clients: Clients, account: str, bucket: str) -> StorePlace:
-    """A bucket of the caller's own account, and its region.
+class S3:
+    """S3, for this account."""
 
-    Raises:
-        UsageError: there is none of this name, or it belongs to another account, or is not readable.
-    """
-    if not _BUCKET.fullmatch(bucket):
-        raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use s3://BUCKET/PATH")
-    s3 = clients.client("s3", clients.home_region, attempts=READ_ATTEMPTS)
-    try:
-        answer = s3.get_bucket_location(Bucket=bucket, ExpectedBucketOwner=account)
-    except Exception as error:
-        match code_of(error):
-            case "NoSuchBucket":
-                made = f"create it: aws s3 mb s3://{bucket}"
-                raise UsageError(f"there is no bucket {bucket!r} on AWS", hint=made) from error
-            case "AccessDenied":
-                text = f"bucket {bucket!r} belongs to another AWS account, or you may not look at it"
-                hint = f"use a bucket of account {account}, with the right s3:GetBucketLocation on it"
-                raise UsageError(text, hint=hint) from error
-            case _:
-                raise
-    named = answer.get("LocationConstraint")
-    return StorePlace(container=bucket, region=OLD_NAMES.get(named) or str(named), account=account)
+    def __init__(self, clients: Clients, account: Callable[[], str], caller: Callable[[], str]) -> None:
+        self._clients = clients
+        self._account = account
+        self._caller = caller
 
+    @property
+    def store_scheme(self) -> str:
+        """``s3``."""
+        return "s3"
 
-def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
-    """The names of the folders and objects in a folder."""
-    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=place.container, Prefix=f"{path}/", Delimiter="/"
-    )
-    found: list[str] = []
-    for page in pages:
-        found += [each["Prefix"].removesuffix("/") for each in page.get("CommonPrefixes", ())]
-        found += [each["Key"] for each in page.get("Contents", ())]
-    return [each.rpartition("/")[2] for each in found]
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """A bucket of this account, and the rest of the address."""
+        bucket, _, folder = address.partition("/")
+        return self._find(self._account(), bucket), folder
 
+    def _find(self, account: str, bucket: str, /) -> StorePlace:
+        """A bucket of the caller's own account, and its region.
 
-def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreSize:
-    """The objects below a folder; those that stand for folders are not counted."""
-    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
-    files = size = 0
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
-    )
-    for page in pages:
-        sizes = [int(each["Size"]) for each in page.get("Contents", ()) if not each["Key"].endswith("/")]
-        files, size = files + len(sizes), size + sum(sizes)
-        if files >= most:
-            return StoreSize(files=files, size_bytes=size, whole=not page["IsTruncated"])
-    return StoreSize(files=files, size_bytes=size, whole=True)
+        Raises:
+            UsageError: there is none of this name, or it belongs to another account, or is not readable.
+        """
+        if not _BUCKET.fullmatch(bucket):
+            raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use s3://BUCKET/PATH")
+        s3 = self._clients.client("s3", self._clients.home_region, attempts=READ_ATTEMPTS)
+        try:
+            answer = s3.get_bucket_location(Bucket=bucket, ExpectedBucketOwner=account)
+        except Exception as error:
+            match code_of(error):
+                case "NoSuchBucket":
+                    made = f"create it: aws s3 mb s3://{bucket}"
+                    raise UsageError(f"there is no bucket {bucket!r} on AWS", hint=made) from error
+                case "AccessDenied":
+                    text = f"bucket {bucket!r} belongs to another AWS account, or you may not look at it"
+                    hint = f"use a bucket of account {account}, with the right s3:GetBucketLocation on it"
+                    raise UsageError(text, hint=hint) from error
+                case _:
+                    raise
+        named = answer.get("LocationConstraint")
+        return StorePlace(container=bucket, region=OLD_NAMES.get(named) or str(named), account=account)
 
-
-def objects(clients: Clients, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
-    """The objects below a folder; those that stand for folders are left out."""
-    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
-    found: list[StoredObject] = []
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
-    )
-    for page in pages:
-        found += [
-            StoredObject(path=each["Key"], size_bytes=int(each["Size"]))
-            for each in page.get("Contents", ())
-            if not each["Key"].endswith("/")
-        ]
-        if len(found) >= most:
-            break
-    return found
-
-
-def get(clients: Clients, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
-    """Writes an object to a file.
-
-    Raises:
-        LongerError: it has more bytes than that.
-    """
-    s3 = clients.client("s3", place.region, attempts=READ_ATTEMPTS)
-    answer = s3.get_object(Bucket=place.container, Key=path, ExpectedBucketOwner=place.account)
-    with closing(answer["Body"]) as body:
-        size = bounded(body.iter_chunks(CHUNK), target, most)
-    if size != answer["ContentLength"]:
-        raise MalformedAnswerError(f"S3 gave {size} bytes of {answer['ContentLength']} of {path}")
-
-
-def put(clients: Clients, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None) -> None:
-    """Creates or replaces an object."""
-    key = {} if kms_key is None else {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
-    clients.client("s3", place.region, attempts=1).put_object(
-        Bucket=place.container, Key=path, Body=source, ExpectedBucketOwner=place.account, **key
-    )
-
-
-def delete(clients: Clients, place: StorePlace, path: str) -> None:
-    """Deletes an object; S3 says nothing where there is none."""
-    clients.client("s3", place.region, attempts=1).delete_object(
-        Bucket=place.container, Key=path, ExpectedBucketOwner=place.account
-    )
-
-
-def lend(clients: Clients, caller: str, grant: StorageGrant) -> StorageLease:
-    """Keys for an hour: of a session of a role, or of a federated user without one.
-
-    Args:
-        clients: of the caller.
-        caller: the caller's ARN.
-        grant: what may be done with the keys.
-
-    Raises:
-        UsageError: the caller is a session, which needs a role for it.
-    """
-    name = _NO_NAME.sub("-", f"gpucloud-{grant.name}")[:_LONGEST_NAME]
-    answer: Any
-    narrowed = policy(grant, clients.partition(grant.place.region))
-    asked: dict[str, Any] = {"DurationSeconds": LEASE_S, "Policy": json.dumps(narrowed)}
-    if grant.role is not None:
-        answer = clients.sts().assume_role(RoleArn=grant.role, RoleSessionName=name, **asked)
-    elif ":assumed-role/" in caller or ":federated-user/" in caller:
-        raise UsageError(
-            f"a session ({caller}) cannot lend rights on a bucket without a role",
-            hint=f"name a role that you may assume and that may use the bucket: {_flag(grant)} ARN",
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The names of the folders and objects in a folder."""
+        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=place.container, Prefix=f"{path}/", Delimiter="/"
         )
-    else:
-        answer = clients.sts().get_federation_token(Name=name, **asked)
-    keys = answer["Credentials"]
-    options = {
-        "type": "s3",
-        "env_auth": "false",
-        "access_key_id": keys["AccessKeyId"],
-        "secret_access_key": keys["SecretAccessKey"],
-        "session_token": keys["SessionToken"],
-        "region": grant.place.region,
-        "no_check_bucket": "true",
-        **_encryption(grant.kms_key),
-        **_service(clients, grant.place.region),
-    }
-    folder = grant.place.container
-    return StorageLease(ends_at=keys["Expiration"], folder=folder, reading=options, writing=options)
+        found: list[str] = []
+        for page in pages:
+            found += [each["Prefix"].removesuffix("/") for each in page.get("CommonPrefixes", ())]
+            found += [each["Key"] for each in page.get("Contents", ())]
+        return [each.rpartition("/")[2] for each in found]
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """The objects below a folder; those that stand for folders are not counted."""
+        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        files = size = 0
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
+        )
+        for page in pages:
+            sizes = [int(each["Size"]) for each in page.get("Contents", ()) if not each["Key"].endswith("/")]
+            files, size = files + len(sizes), size + sum(sizes)
+            if files >= most:
+                return StoreSize(files=files, size_bytes=size, whole=not page["IsTruncated"])
+        return StoreSize(files=files, size_bytes=size, whole=True)
+
+    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
+        """The objects below a folder; those that stand for folders are left out."""
+        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        found: list[StoredObject] = []
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
+        )
+        for page in pages:
+            found += [
+                StoredObject(path=each["Key"], size_bytes=int(each["Size"]))
+                for each in page.get("Contents", ())
+                if not each["Key"].endswith("/")
+            ]
+            if len(found) >= most:
+                break
+        return found
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
+        """Writes an object to a file.
+
+        Raises:
+            LongerError: it has more bytes than that.
+        """
+        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        answer = s3.get_object(Bucket=place.container, Key=path, ExpectedBucketOwner=place.account)
+        with closing(answer["Body"]) as body:
+            size = bounded(body.iter_chunks(CHUNK), target, most)
+        if size != answer["ContentLength"]:
+            raise MalformedAnswerError(f"S3 gave {size} bytes of {answer['ContentLength']} of {path}")
+
+    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
+        """Creates or replaces an object."""
+        key = {} if kms_key is None else {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
+        self._clients.client("s3", place.region, attempts=1).put_object(
+            Bucket=place.container, Key=path, Body=source, ExpectedBucketOwner=place.account, **key
+        )
+
+    def delete_object(self, place: StorePlace, path: str, /) -> None:
+        """Deletes an object; S3 says nothing where there is none."""
+        self._clients.client("s3", place.region, attempts=1).delete_object(
+            Bucket=place.container, Key=path, ExpectedBucketOwner=place.account
+        )
+
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Keys for an hour: of a session of a role, or of a federated user without one.
+
+        Args:
+            clients: of the caller.
+            caller: the caller's ARN.
+            grant: what may be done with the keys.
+
+        Raises:
+            UsageError: the caller is a session, which needs a role for it.
+        """
+        caller, name = self._caller(), _NO_NAME.sub("-", f"gpucloud-{grant.name}")[:_LONGEST_NAME]
+        answer: Any
+        narrowed = policy(grant, self._clients.partition(grant.place.region))
+        asked: dict[str, Any] = {"DurationSeconds": LEASE_S, "Policy": json.dumps(narrowed)}
+        if grant.role is not None:
+            answer = self._clients.sts().assume_role(RoleArn=grant.role, RoleSessionName=name, **asked)
+        elif ":assumed-role/" in caller or ":federated-user/" in caller:
+            raise UsageError(
+                f"a session ({caller}) cannot lend rights on a bucket without a role",
+                hint=f"name a role that you may assume and that may use the bucket: {_flag(grant)} ARN",
+            )
+        else:
+            answer = self._clients.sts().get_federation_token(Name=name, **asked)
+        keys = answer["Credentials"]
+        options = {
+            "type": "s3",
+            "env_auth": "false",
+            "access_key_id": keys["AccessKeyId"],
+            "secret_access_key": keys["SecretAccessKey"],
+            "session_token": keys["SessionToken"],
+            "region": grant.place.region,
+            "no_check_bucket": "true",
+            **_encryption(grant.kms_key),
+            **_service(self._clients, grant.place.region),
+        }
+        folder = grant.place.container
+        return StorageLease(ends_at=keys["Expiration"], folder=folder, reading=options, writing=options)
 
 
 def policy(grant: StorageGrant, partition: str) -> Mapping[str, Any]:

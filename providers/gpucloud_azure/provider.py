@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.clouds.abilities import CommitmentInquiry, DatabaseLogin, Inquiry, Traits
 from gpucloud.clouds.kit import Ahead, first_of, refuse_foreign
-from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
 from gpucloud.errors import ErrorClass
@@ -90,6 +89,7 @@ class AzureProvider:
             except PackageNotFoundError as error:
                 raise ImportError(f"Azure needs {package}: pip install 'gpucloud[azure]'") from error
         self.clients = Clients(profile)
+        self._store = storage.BlobStorage(self.clients)
         # Caches of values that cannot change; two threads at the same time would only send a call twice.
         self._addresses = find.Addresses()
         self._announced = network.Announced()
@@ -209,7 +209,7 @@ class AzureProvider:
 
     def ability(self, kind: type[A], /) -> A | None:
         """What has an ability."""
-        return first_of(kind, (self, TRAITS))
+        return first_of(kind, (self, self._store, TRAITS))
 
     # --- volumes
 
@@ -293,45 +293,6 @@ class AzureProvider:
                 )
             )
         return self._blob(str(answer.get("serialConsoleLogBlobUri") or ""))
-
-    @property
-    def store_scheme(self) -> str:
-        """``az``."""
-        return "az"
-
-    def locate(self, address: str, /) -> tuple[StorePlace, str]:
-        """``ACCOUNT/CONTAINER`` in this subscription, and the rest of the address."""
-        account, _, rest = address.partition("/")
-        container, _, folder = rest.partition("/")
-        return storage.find(self.clients, account, container), folder
-
-    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
-        """The common prefixes below a prefix."""
-        return storage.names(self.clients, place, path)
-
-    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
-        """The objects below a prefix."""
-        return storage.measure(self.clients, place, path, most)
-
-    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
-        """The objects below a prefix, with their sizes."""
-        return storage.objects(self.clients, place, path, most)
-
-    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
-        """Writes an object to a file."""
-        storage.get(self.clients, place, path, target, most)
-
-    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
-        """Creates or replaces an object."""
-        storage.put(self.clients, place, path, source, kms_key)
-
-    def delete_object(self, place: StorePlace, path: str, /) -> None:
-        """Deletes an object."""
-        storage.delete(self.clients, place, path)
-
-    def lend(self, grant: StorageGrant, /) -> StorageLease:
-        """Signatures of two directories, made with a user delegation key."""
-        return storage.lend(self.clients, grant)
 
     def database_token(self, login: DatabaseLogin, /) -> str:  # noqa: ARG002  (it is for any server)
         """An Entra token for Azure Database, for about an hour.

@@ -48,111 +48,151 @@ _KEY = {
 }
 
 
-def find(clients: Clients, account: str, container: str) -> StorePlace:
-    """A container of an account in the caller's subscription.
+class BlobStorage:
+    """Blob storage, for this subscription."""
 
-    Raises:
-        UsageError: there is none, or its account has no hierarchical namespace.
-    """
-    if not account or not container:
-        raise UsageError("the address needs an account and a container: az://ACCOUNT/CONTAINER/PATH")
-    accounts = clients.pages(ACCOUNTS, api=ACCOUNTS_API)
-    found = next((each for each in accounts if each.get("name") == account), None)
-    if found is None:
-        raise UsageError(
-            f"there is no storage account {account!r} in your Azure subscription {clients.subscription()}",
-            hint="use an account of this subscription, or choose another in AZURE_SUBSCRIPTION_ID",
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    @property
+    def store_scheme(self) -> str:
+        """``az``."""
+        return "az"
+
+    def locate(self, address: str, /) -> tuple[StorePlace, str]:
+        """``ACCOUNT/CONTAINER`` in this subscription, and the rest of the address."""
+        account, _, rest = address.partition("/")
+        container, _, folder = rest.partition("/")
+        return self._find(account, container), folder
+
+    def _find(self, account: str, container: str, /) -> StorePlace:
+        """A container of an account in the caller's subscription.
+
+        Raises:
+            UsageError: there is none, or its account has no hierarchical namespace.
+        """
+        if not account or not container:
+            raise UsageError("the address needs an account and a container: az://ACCOUNT/CONTAINER/PATH")
+        accounts = self._clients.pages(ACCOUNTS, api=ACCOUNTS_API)
+        found = next((each for each in accounts if each.get("name") == account), None)
+        if found is None:
+            raise UsageError(
+                f"there is no storage account {account!r} in your Azure subscription "
+                f"{self._clients.subscription()}",
+                hint="use an account of this subscription, or choose another in AZURE_SUBSCRIPTION_ID",
+            )
+        properties: Mapping[str, Any] = found.get("properties") or {}
+        if not properties.get("isHnsEnabled"):
+            raise UsageError(
+                f"storage account {account!r} has no hierarchical namespace, so that rights on a folder "
+                "of it cannot be lent",
+                hint="use an account that was made with --enable-hierarchical-namespace",
+            )
+        place = StorePlace(
+            container=f"{account}/{container}",
+            region=str(found["location"]),
+            account=self._clients.subscription(),
+            endpoint=_checked(str(properties["primaryEndpoints"]["blob"])),
         )
-    properties: Mapping[str, Any] = found.get("properties") or {}
-    if not properties.get("isHnsEnabled"):
-        raise UsageError(
-            f"storage account {account!r} has no hierarchical namespace, so that rights on a folder of it "
-            "cannot be lent",
-            hint="use an account that was made with --enable-hierarchical-namespace",
+        try:
+            list(_names(self._clients, place, ""))
+        except Exception as error:
+            if code_of(error) != "ContainerNotFound":
+                raise
+            made = f"create it: az storage container create --account-name {account} --name {container}"
+            raise UsageError(f"there is no container {container!r} in {account!r}", hint=made) from error
+        return place
+
+    def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
+        """The names of the folders and objects in a folder."""
+        return [each.rstrip("/").rpartition("/")[2] for each in _names(self._clients, place, f"{path}/")]
+
+    def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
+        """The objects below a folder, without its folders."""
+        files = size = 0
+        for page in _pages(self._clients, place, f"{path}/", {}):
+            for each in page.iterfind("Blobs/Blob/Properties"):
+                if each.findtext("ResourceType") != "directory":
+                    files, size = files + 1, size + int(each.findtext("Content-Length") or 0)
+            if files >= most:
+                return StoreSize(files=files, size_bytes=size, whole=not page.findtext("NextMarker"))
+        return StoreSize(files=files, size_bytes=size, whole=True)
+
+    def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
+        """The objects below a folder, without its folders."""
+        found: list[StoredObject] = []
+        for page in _pages(self._clients, place, f"{path}/", {}):
+            for each in page.iterfind("Blobs/Blob"):
+                if each.findtext("Properties/ResourceType") != "directory":
+                    size = int(each.findtext("Properties/Content-Length") or 0)
+                    found.append(StoredObject(path=each.findtext("Name") or "", size_bytes=size))
+            if len(found) >= most:
+                break
+        return found
+
+    def get_object(self, place: StorePlace, path: str, target: BinaryIO, most: int, /) -> None:
+        """Writes an object to a file.
+
+        Raises:
+            LongerError: it has more bytes than that.
+        """
+        from azure.core.rest import HttpRequest
+
+        asked = HttpRequest(
+            "GET", _address(self._clients, place, path, "r"), headers={"x-ms-version": VERSION}
         )
-    place = StorePlace(
-        container=f"{account}/{container}",
-        region=str(found["location"]),
-        account=clients.subscription(),
-        endpoint=_checked(str(properties["primaryEndpoints"]["blob"])),
-    )
-    try:
-        list(_names(clients, place, ""))
-    except Exception as error:
-        if code_of(error) != "ContainerNotFound":
-            raise
-        made = f"create it: az storage container create --account-name {account} --name {container}"
-        raise UsageError(f"there is no container {container!r} in {account!r}", hint=made) from error
-    return place
+        with self._clients.anonymous().send_request(asked, stream=True) as answer:
+            if answer.status_code >= 400:
+                answer.read()
+            answer.raise_for_status()
+            size, whole = bounded(answer.iter_raw(), target, most), answer.headers.get("Content-Length")
+            if str(size) != whole:
+                raise MalformedAnswerError(f"the blob service gave {size} bytes of {whole} of {path}")
 
+    def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
+        """Creates or replaces an object.
 
-def names(clients: Clients, place: StorePlace, path: str) -> Sequence[str]:
-    """The names of the folders and objects in a folder."""
-    return [each.rstrip("/").rpartition("/")[2] for each in _names(clients, place, f"{path}/")]
+        Raises:
+            UsageError: a key is named, which Azure has no use for here.
+        """
+        if kms_key is not None:
+            raise UsageError("checkpoint_encryption is not for Azure", hint=_OF_THE_ACCOUNT)
+        size = source.seek(0, io.SEEK_END)
+        source.seek(0)
+        content = source if size else b""  # requests sends an empty file in chunks, which the service refuses
+        headers = {"x-ms-blob-type": "BlockBlob"}
+        _change(self._clients, place, path, ("PUT", "write", "cw"), headers=headers, content=content)
 
+    def delete_object(self, place: StorePlace, path: str, /) -> None:
+        """Deletes an object; one that is not there is deleted."""
+        with gone_is_fine(classify):
+            _change(self._clients, place, path, ("DELETE", "delete", "d"), headers={})
 
-def measure(clients: Clients, place: StorePlace, path: str, most: int) -> StoreSize:
-    """The objects below a folder, without its folders."""
-    files = size = 0
-    for page in _pages(clients, place, f"{path}/", {}):
-        for each in page.iterfind("Blobs/Blob/Properties"):
-            if each.findtext("ResourceType") != "directory":
-                files, size = files + 1, size + int(each.findtext("Content-Length") or 0)
-        if files >= most:
-            return StoreSize(files=files, size_bytes=size, whole=not page.findtext("NextMarker"))
-    return StoreSize(files=files, size_bytes=size, whole=True)
+    def lend(self, grant: StorageGrant, /) -> StorageLease:
+        """Signed addresses for an hour.
 
+        Raises:
+            UsageError: a role or a key is named, which Azure has no use for here.
+        """
+        if grant.role is not None or grant.kms_key is not None:
+            role = "data_role" if grant.writes is None else "checkpoint_role"
+            named = role if grant.role is not None else "checkpoint_encryption"
+            raise UsageError(f"{named} is not for Azure", hint=_OF_THE_ACCOUNT)
+        key, now = _delegation_key(self._clients, grant.place)
+        container = grant.place.container.partition("/")[2]
+        place = f"{grant.place.endpoint}{container}"
 
-def objects(clients: Clients, place: StorePlace, path: str, most: int) -> Sequence[StoredObject]:
-    """The objects below a folder, without its folders."""
-    found: list[StoredObject] = []
-    for page in _pages(clients, place, f"{path}/", {}):
-        for each in page.iterfind("Blobs/Blob"):
-            if each.findtext("Properties/ResourceType") != "directory":
-                size = int(each.findtext("Properties/Content-Length") or 0)
-                found.append(StoredObject(path=each.findtext("Name") or "", size_bytes=size))
-        if len(found) >= most:
-            break
-    return found
+        def remote(folder: str, rights: str) -> Mapping[str, str]:
+            signed = signature(key, f"{grant.place.container}/{folder}", rights, now=now, kind="d")
+            return {
+                "type": "azureblob",
+                "sas_url": f"{place}?{urlencode(signed)}",
+                "no_check_container": "true",
+            }
 
-
-def get(clients: Clients, place: StorePlace, path: str, target: BinaryIO, most: int) -> None:
-    """Writes an object to a file.
-
-    Raises:
-        LongerError: it has more bytes than that.
-    """
-    from azure.core.rest import HttpRequest
-
-    asked = HttpRequest("GET", _address(clients, place, path, "r"), headers={"x-ms-version": VERSION})
-    with clients.anonymous().send_request(asked, stream=True) as answer:
-        if answer.status_code >= 400:
-            answer.read()
-        answer.raise_for_status()
-        size, whole = bounded(answer.iter_raw(), target, most), answer.headers.get("Content-Length")
-        if str(size) != whole:
-            raise MalformedAnswerError(f"the blob service gave {size} bytes of {whole} of {path}")
-
-
-def put(clients: Clients, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None) -> None:
-    """Creates or replaces an object.
-
-    Raises:
-        UsageError: a key is named, which Azure has no use for here.
-    """
-    if kms_key is not None:
-        raise UsageError("checkpoint_encryption is not for Azure", hint=_OF_THE_ACCOUNT)
-    size = source.seek(0, io.SEEK_END)
-    source.seek(0)
-    content = source if size else b""  # requests sends an empty file in chunks, which the service refuses
-    headers = {"x-ms-blob-type": "BlockBlob"}
-    _change(clients, place, path, ("PUT", "write", "cw"), headers=headers, content=content)
-
-
-def delete(clients: Clients, place: StorePlace, path: str) -> None:
-    """Deletes an object; one that is not there is deleted."""
-    with gone_is_fine(classify):
-        _change(clients, place, path, ("DELETE", "delete", "d"), headers={})
+        reading = remote(grant.reads, READS)
+        writing = reading if grant.writes is None else remote(grant.writes, WRITES)
+        return StorageLease(ends_at=now + LEASE, folder=container, reading=reading, writing=writing)
 
 
 def _change(
@@ -181,29 +221,6 @@ def _address(clients: Clients, place: StorePlace, path: str, rights: str) -> str
     signed = signature(key, f"{place.container}/{path}", rights, now=now, kind="b")
     container = place.container.partition("/")[2]
     return f"{place.endpoint}{container}/{quote(path)}?{urlencode(signed)}"
-
-
-def lend(clients: Clients, grant: StorageGrant) -> StorageLease:
-    """Signed addresses for an hour.
-
-    Raises:
-        UsageError: a role or a key is named, which Azure has no use for here.
-    """
-    if grant.role is not None or grant.kms_key is not None:
-        role = "data_role" if grant.writes is None else "checkpoint_role"
-        named = role if grant.role is not None else "checkpoint_encryption"
-        raise UsageError(f"{named} is not for Azure", hint=_OF_THE_ACCOUNT)
-    key, now = _delegation_key(clients, grant.place)
-    container = grant.place.container.partition("/")[2]
-    place = f"{grant.place.endpoint}{container}"
-
-    def remote(folder: str, rights: str) -> Mapping[str, str]:
-        signed = signature(key, f"{grant.place.container}/{folder}", rights, now=now, kind="d")
-        return {"type": "azureblob", "sas_url": f"{place}?{urlencode(signed)}", "no_check_container": "true"}
-
-    reading = remote(grant.reads, READS)
-    writing = reading if grant.writes is None else remote(grant.writes, WRITES)
-    return StorageLease(ends_at=now + LEASE, folder=container, reading=reading, writing=writing)
 
 
 def signature(

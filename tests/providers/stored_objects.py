@@ -10,10 +10,18 @@ from gpucloud.clouds import stores
 from gpucloud.clouds.abilities import Audit
 from gpucloud.clouds.cloud import Backoff, Cloud
 from gpucloud.clouds.kit import LongerError
+from gpucloud.clouds.object_store import ObjectStore
 from gpucloud.clouds.provider import ApiCall, Provider
 
 NAME = "run/attempts/2/out/a b#?%é+=.bin"
 """A path that no part of an address may take for something else."""
+
+
+def store_of(provider: Provider) -> ObjectStore:
+    """The object store of a provider."""
+    store = provider.ability(ObjectStore)
+    assert store is not None
+    return store
 
 
 def check_objects(provider: Provider, address: str) -> None:

@@ -18,7 +18,7 @@ from gpucloud.clouds.object_store import StorageGrant, StorageLease, StorePlace
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud_alibaba.provider import AlibabaProvider
-from tests.providers.stored_objects import check_objects
+from tests.providers.stored_objects import check_objects, store_of
 from tests.sandbox.alibaba_fixtures import alibaba, running_alibaba
 from tests.sandbox.alibaba_lab import REGION, Alibaba
 from tests.sandbox.test_alibaba_oss import OSS_ALL, client_of, oss, policy
@@ -54,9 +54,9 @@ def role(alibaba: Alibaba, *statements: Any, **more: Any) -> str:
 
 def lent(alibaba: Alibaba, arn: str | None, **changes: Any) -> StorageLease:
     cloud = provider(alibaba)
-    place = cloud.locate(f"{BUCKET}/lab")[0]
+    place = store_of(cloud).locate(f"{BUCKET}/lab")[0]
     grant = StorageGrant(place=place, reads=RUN, writes=ATTEMPT, name="r1", role=arn)
-    return cloud.lend(replace(grant, **changes))
+    return store_of(cloud).lend(replace(grant, **changes))
 
 
 def with_lease(lease: StorageLease) -> Any:
@@ -148,11 +148,11 @@ def test_a_bucket_of_another_region_is_used_there(alibaba: Alibaba) -> None:
     far = client_of(alibaba, region="eu-central-1")
     far.put_bucket(oss.PutBucketRequest(bucket=BUCKET))
     cloud = provider(alibaba)
-    place, folder = cloud.locate(f"{BUCKET}/lab/runs")
+    place, folder = store_of(cloud).locate(f"{BUCKET}/lab/runs")
     assert (place.region, folder) == ("eu-central-1", "lab/runs")
     grant = StorageGrant(place=place, reads=RUN, writes=ATTEMPT, name="r1", role=role(alibaba))
-    with_lease(cloud.lend(grant)).put_object(Bucket=BUCKET, Key=f"{ATTEMPT}/x", Body=b"x")
-    assert cloud.names(place, ATTEMPT) == ["x"]
+    with_lease(store_of(cloud).lend(grant)).put_object(Bucket=BUCKET, Key=f"{ATTEMPT}/x", Body=b"x")
+    assert store_of(cloud).names(place, ATTEMPT) == ["x"]
 
 
 def test_a_long_folder_is_listed_whole(alibaba: Alibaba, bucket: Any) -> None:
@@ -160,9 +160,9 @@ def test_a_long_folder_is_listed_whole(alibaba: Alibaba, bucket: Any) -> None:
         asked = oss.PutObjectRequest(bucket=BUCKET, key=f"long/{number}/x", body=b"")
         bucket.put_object(asked)
     cloud = provider(alibaba)
-    place = cloud.locate(f"{BUCKET}/long")[0]
-    assert sorted(map(int, cloud.names(place, "long"))) == list(range(1005))
-    assert cloud.names(place, "none") == []
+    place = store_of(cloud).locate(f"{BUCKET}/long")[0]
+    assert sorted(map(int, store_of(cloud).names(place, "long"))) == list(range(1005))
+    assert store_of(cloud).names(place, "none") == []
 
 
 def test_rclone_reaches_the_real_service_by_the_buckets_host(alibaba: Alibaba, bucket: Any) -> None:
@@ -210,16 +210,16 @@ def test_a_bucket_that_is_not_the_accounts_is_refused(
     alibaba: Alibaba, bucket: Any, name: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        provider(alibaba).locate(f"{name}/lab")
+        store_of(provider(alibaba)).locate(f"{name}/lab")
     with pytest.raises(UsageError, match="there is no bucket"):
-        provider(alibaba).locate(f"{BUCKET[:-1]}/lab")
+        store_of(provider(alibaba)).locate(f"{BUCKET[:-1]}/lab")
 
 
 @pytest.mark.parametrize("denied", ["oss:ListBuckets", "oss:ListObjects"])
 def test_a_right_that_is_missing_is_named(alibaba: Alibaba, bucket: Any, denied: str) -> None:
     alibaba.sandbox.cloud("alibaba", "deny", actions=[denied])
     with pytest.raises(Exception, match=denied) as caught:
-        provider(alibaba).locate(f"{BUCKET}/lab")
+        store_of(provider(alibaba)).locate(f"{BUCKET}/lab")
     verdict = provider(alibaba).classify(caught.value)
     assert verdict is not None
     assert (verdict.error_class, verdict.code) == (ErrorClass.AUTH, "AccessDenied")
@@ -231,7 +231,7 @@ def test_a_bucket_behind_a_closed_address_is_refused_with_a_way_out(alibaba: Ali
         effect="error", action="ListObjectsV2", code="PublicEndpointForbidden", status=400, message="No."
     )
     with pytest.raises(UsageError, match="no public address") as told:
-        provider(alibaba).locate(f"{BUCKET}/lab")
+        store_of(provider(alibaba)).locate(f"{BUCKET}/lab")
     assert "outside of mainland China" in (told.value.hint or "")
 
 
@@ -250,16 +250,16 @@ def test_an_endpoint_without_tls_gets_nothing(alibaba: Alibaba) -> None:
     cloud = AlibabaProvider(Profile(settings))
     place = StorePlace(container=BUCKET, region=REGION, account="1")
     with pytest.raises(Exception, match="TLS"):
-        cloud.names(place, "lab")
+        store_of(cloud).names(place, "lab")
 
 
 def test_a_store_that_does_not_answer_has_no_known_outcome(alibaba: Alibaba, bucket: Any) -> None:
     cloud = provider(alibaba)
-    place = cloud.locate(f"{BUCKET}/lab")[0]
+    place = store_of(cloud).locate(f"{BUCKET}/lab")[0]
     for effect in ("drop", "garble", "truncate"):
         alibaba.sandbox.fault(effect=effect, action="ListObjectsV2")
         with pytest.raises(Exception) as caught:  # noqa: PT011
-            cloud.names(place, "lab")
+            store_of(cloud).names(place, "lab")
         verdict = cloud.classify(caught.value)
         assert verdict is not None, (effect, repr(caught.value))
         assert verdict.error_class is ErrorClass.SERVER

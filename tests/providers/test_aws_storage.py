@@ -15,7 +15,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud.errors import UsageError
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_sandbox.client import Endpoint
-from tests.providers.stored_objects import check_objects
+from tests.providers.stored_objects import check_objects, store_of
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 from tests.sandbox.test_aws_launch import refused
 from tests.sandbox.test_aws_sessions import as_session, assume, iam, make_role, policy, trust
@@ -37,7 +37,9 @@ def provider(endpoint: Endpoint) -> AwsProvider:
 
 
 def grant(aws: AwsProvider, role: str | None = None) -> StorageGrant:
-    return StorageGrant(place=aws.locate(BUCKET)[0], reads=RUN, writes=ATTEMPT, name="r1", role=role)
+    return StorageGrant(
+        place=store_of(aws).locate(BUCKET)[0], reads=RUN, writes=ATTEMPT, name="r1", role=role
+    )
 
 
 def with_lease(lease: StorageLease) -> Any:
@@ -60,7 +62,7 @@ def test_a_box_writes_its_own_attempt_reads_the_run_and_deletes_nothing(
         s3.put_object(Bucket=BUCKET, Key=key, Body=b"old")
     role = make_role(iam, trust(), ALL_OF_S3) if by_role else None
     aws = provider(endpoint)
-    box = with_lease(aws.lend(grant(aws, role)))
+    box = with_lease(store_of(aws).lend(grant(aws, role)))
     mine = f"{ATTEMPT}/1/model"
     box.put_object(Bucket=BUCKET, Key=mine, Body=b"mine")
     assert box.get_object(Bucket=BUCKET, Key=f"{RUN}/attempts/1/old")["Body"].read() == b"old"
@@ -82,7 +84,7 @@ def test_a_box_that_only_reads_writes_nothing(endpoint: Endpoint, s3: Any, iam: 
         s3.put_object(Bucket=BUCKET, Key=key, Body=b"old")
     aws = provider(endpoint)
     asked = replace(grant(aws, make_role(iam, trust(), ALL_OF_S3)), writes=None)
-    lease = aws.lend(asked)
+    lease = store_of(aws).lend(asked)
     assert lease.writing == lease.reading
     box = with_lease(lease)
     assert box.get_object(Bucket=BUCKET, Key=f"{ATTEMPT}/a")["Body"].read() == b"old"
@@ -90,16 +92,16 @@ def test_a_box_that_only_reads_writes_nothing(endpoint: Endpoint, s3: Any, iam: 
         assert refused(box.put_object, Bucket=BUCKET, Key=key, Body=b"x") == ("AccessDenied", 403), key
     assert refused(box.delete_object, Bucket=BUCKET, Key=f"{ATTEMPT}/a") == ("AccessDenied", 403)
     assert refused(box.get_object, Bucket=BUCKET, Key="lab/other") == ("AccessDenied", 403)
-    assert aws.measure(asked.place, RUN, 1000) == StoreSize(files=1, size_bytes=3, whole=True)
+    assert store_of(aws).measure(asked.place, RUN, 1000) == StoreSize(files=1, size_bytes=3, whole=True)
 
 
 def test_a_long_list_is_measured_in_part(endpoint: Endpoint, s3: Any) -> None:
     for name in "abc":
         s3.put_object(Bucket=BUCKET, Key=f"many/{name}", Body=b"x")
     aws = provider(endpoint)
-    place = aws.locate(BUCKET)[0]
-    assert aws.measure(place, "many", 2) == StoreSize(files=2, size_bytes=2, whole=False)
-    assert aws.measure(place, "many", 3) == StoreSize(files=3, size_bytes=3, whole=True)
+    place = store_of(aws).locate(BUCKET)[0]
+    assert store_of(aws).measure(place, "many", 2) == StoreSize(files=2, size_bytes=2, whole=False)
+    assert store_of(aws).measure(place, "many", 3) == StoreSize(files=3, size_bytes=3, whole=True)
 
 
 def test_objects_are_written_listed_read_and_deleted(endpoint: Endpoint, s3: Any) -> None:
@@ -108,7 +110,7 @@ def test_objects_are_written_listed_read_and_deleted(endpoint: Endpoint, s3: Any
 
 def test_the_rights_end_after_an_hour(endpoint: Endpoint, s3: Any) -> None:
     aws = provider(endpoint)
-    box = with_lease(aws.lend(grant(aws)))
+    box = with_lease(store_of(aws).lend(grant(aws)))
     asked = {"Bucket": BUCKET, "Key": f"{ATTEMPT}/x", "Body": b"x"}
     endpoint.client.clock(advance_s=3590)
     assert box.put_object(**asked)
@@ -122,7 +124,7 @@ def test_a_key_of_ones_own_encrypts_what_is_written_and_opens_nothing_else(
     kms = client(endpoint, "kms")
     key = kms.create_key()["KeyMetadata"]
     aws = provider(endpoint)
-    lease = aws.lend(replace(grant(aws), kms_key=key["KeyId"]))
+    lease = store_of(aws).lend(replace(grant(aws), kms_key=key["KeyId"]))
     assert lease.writing["server_side_encryption"] == "aws:kms"
     asked = {"Bucket": BUCKET, "Key": f"{ATTEMPT}/x", "Body": b"x", "ServerSideEncryption": "aws:kms"}
     box = with_lease(lease)
@@ -144,7 +146,7 @@ def test_a_key_of_ones_own_encrypts_what_is_written_and_opens_nothing_else(
 def test_a_role_that_may_less_lends_less(endpoint: Endpoint, s3: Any, iam: Any) -> None:
     reads = {"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": "*"}
     aws = provider(endpoint)
-    box = with_lease(aws.lend(grant(aws, make_role(iam, trust(), reads))))
+    box = with_lease(store_of(aws).lend(grant(aws, make_role(iam, trust(), reads))))
     asked = {"Bucket": BUCKET, "Key": f"{ATTEMPT}/x", "Body": b"x"}
     assert refused(box.put_object, **asked) == ("AccessDenied", 403)
 
@@ -159,7 +161,7 @@ def test_a_session_without_a_role_is_told_to_name_one(endpoint: Endpoint, s3: An
     }
     aws = AwsProvider(Profile(settings))
     with pytest.raises(UsageError, match="cannot lend rights") as told:
-        aws.lend(grant(aws))
+        store_of(aws).lend(grant(aws))
     assert "--checkpoint-role" in (told.value.hint or "")
 
 
@@ -175,7 +177,7 @@ def test_a_bucket_that_is_missing_or_somebody_elses_is_refused(
     endpoint: Endpoint, name: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        provider(endpoint).locate(f"{name}/lab")
+        store_of(provider(endpoint)).locate(f"{name}/lab")
 
 
 def test_a_bucket_is_found_in_its_own_region_with_its_folders(endpoint: Endpoint) -> None:
@@ -184,10 +186,10 @@ def test_a_bucket_is_found_in_its_own_region_with_its_folders(endpoint: Endpoint
     try:
         far.put_object(Bucket="far-away", Key="runs/r/attempts/10/x", Body=b"")
         aws = provider(endpoint)
-        place, folder = aws.locate("far-away/lab/runs")
+        place, folder = store_of(aws).locate("far-away/lab/runs")
         assert (place.region, folder) == ("eu-west-1", "lab/runs")
-        assert aws.names(place, "runs/r/attempts") == ["10"]
-        assert aws.names(place, "nowhere") == []
+        assert store_of(aws).names(place, "runs/r/attempts") == ["10"]
+        assert store_of(aws).names(place, "nowhere") == []
     finally:
         far.delete_object(Bucket="far-away", Key="runs/r/attempts/10/x")
         far.delete_bucket(Bucket="far-away")

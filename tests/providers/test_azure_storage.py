@@ -19,7 +19,7 @@ from gpucloud.clouds.object_store import StorageGrant, StoreSize
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import UsageError
 from gpucloud_azure.provider import AzureProvider
-from tests.providers.stored_objects import check_objects
+from tests.providers.stored_objects import check_objects, store_of
 from tests.sandbox.azure_fixtures import azure, running_azure
 from tests.sandbox.azure_lab import GROUP, REGION, Azure
 from tests.sandbox.running import TAGS
@@ -76,13 +76,13 @@ def code_of(call: Any, *arguments: Any, **options: Any) -> str:
 
 
 def grant(azure: Azure, **changes: Any) -> StorageGrant:
-    place, folder = provider(azure).locate(f"{ACCOUNT}/con/lab/runs")
+    place, folder = store_of(provider(azure)).locate(f"{ACCOUNT}/con/lab/runs")
     assert (place.region, folder) == (REGION, "lab/runs")
     return StorageGrant(**{"place": place, "reads": RUN, "writes": ATTEMPT, "name": "r1", **changes})
 
 
 def test_a_box_writes_its_own_attempt_reads_the_run_and_deletes_nothing(azure: Azure, service: Any) -> None:
-    lease = provider(azure).lend(grant(azure))
+    lease = store_of(provider(azure)).lend(grant(azure))
     assert lease.folder == "con"
     with box_of(azure, lease.reading) as reading, box_of(azure, lease.writing) as writing:
         mine = f"{ATTEMPT}/1/model"
@@ -113,24 +113,28 @@ def test_objects_are_written_listed_read_and_deleted(azure: Azure, service: Any)
 
 def test_a_box_that_only_reads_writes_nothing(azure: Azure, service: Any) -> None:
     asked = grant(azure, writes=None)
-    lease = provider(azure).lend(asked)
+    lease = store_of(provider(azure)).lend(asked)
     assert lease.writing == lease.reading
     with box_of(azure, lease.writing) as box:
         assert box.download_blob(OLD[0]).readall() == b"old"
         assert code_of(box.upload_blob, f"{RUN}/x", b"x") == "AuthorizationPermissionMismatch"
         assert code_of(box.delete_blob, OLD[0]) == "AuthorizationPermissionMismatch"
         assert code_of(box.download_blob, OLD[1]) == "AuthenticationFailed"
-    assert provider(azure).measure(asked.place, RUN, 1000) == StoreSize(files=1, size_bytes=3, whole=True)
-    assert provider(azure).measure(asked.place, "lab", 1000) == StoreSize(files=3, size_bytes=9, whole=True)
+    assert store_of(provider(azure)).measure(asked.place, RUN, 1000) == StoreSize(
+        files=1, size_bytes=3, whole=True
+    )
+    assert store_of(provider(azure)).measure(asked.place, "lab", 1000) == StoreSize(
+        files=3, size_bytes=9, whole=True
+    )
 
 
 def test_the_rights_end_after_an_hour(azure: Azure, service: Any) -> None:
-    lease = provider(azure).lend(grant(azure))
+    lease = store_of(provider(azure)).lend(grant(azure))
     with box_of(azure, lease.writing) as box:
         box.upload_blob(f"{ATTEMPT}/x", b"x")
         azure.sandbox.clock(advance_s=3610)
         assert code_of(box.upload_blob, f"{ATTEMPT}/y", b"x") == "AuthenticationFailed"
-    with box_of(azure, provider(azure).lend(grant(azure)).writing) as box:
+    with box_of(azure, store_of(provider(azure)).lend(grant(azure)).writing) as box:
         box.upload_blob(f"{ATTEMPT}/y", b"x")
 
 
@@ -153,7 +157,7 @@ def test_the_vendors_sdk_signs_with_a_delegation_key_as_well(azure: Azure, servi
 
 
 def test_folders_are_listed(azure: Azure, service: Any) -> None:
-    azure_cloud = provider(azure)
+    azure_cloud = store_of(provider(azure))
     place, _ = azure_cloud.locate(f"{ACCOUNT}/con")
     assert sorted(azure_cloud.names(place, "lab/runs")) == ["r1", "r1-2"]
     assert azure_cloud.names(place, "nowhere") == []
@@ -172,14 +176,14 @@ def test_a_container_that_cannot_be_used_is_refused(
     azure: Azure, service: Any, address: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        provider(azure).locate(address)
+        store_of(provider(azure)).locate(address)
 
 
 def test_who_may_have_no_key_can_lend_nothing(azure: Azure, service: Any) -> None:
     asked = grant(azure)
     azure.sandbox.cloud("azure", "deny", actions=["*/generateUserDelegationKey/action"])
     with pytest.raises(HttpResponseError) as caught:
-        provider(azure).lend(asked)
+        store_of(provider(azure)).lend(asked)
     verdict = provider(azure).classify(caught.value)
     assert verdict is not None
     assert verdict.error_class == "auth"
@@ -188,4 +192,4 @@ def test_who_may_have_no_key_can_lend_nothing(azure: Azure, service: Any) -> Non
 @pytest.mark.parametrize("named", [{"role": "someone"}, {"kms_key": "key"}])
 def test_a_role_or_a_key_of_kms_is_not_for_azure(azure: Azure, service: Any, named: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="is not for Azure"):
-        provider(azure).lend(grant(azure, **named))
+        store_of(provider(azure)).lend(grant(azure, **named))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gpucloud.api import lifetime
@@ -200,6 +201,15 @@ class Box:
             "guards": [guard_document(said) for said in self.guards],
         }
 
+    def __enter__(self) -> Box:
+        """For a ``with`` block, at the end of which the box is deleted, also by an exception."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
     def refreshed(self, *, live: bool = False) -> Box:
         """The same box, read again from the journal; with ``live``, updated from its cloud and its guards.
 
@@ -209,12 +219,12 @@ class Box:
         return read_box(self._session, self.id, live=live)
 
     def exec(
-        self, command: Sequence[str], *, node: int = 0, stdin: bytes = b"", timeout_s: float = 60.0
+        self, command: Sequence[str] | str, *, node: int = 0, stdin: bytes = b"", timeout_s: float = 60.0
     ) -> Completed:
-        """Runs a program on a node; its arguments are passed unchanged.
+        """Runs a program or a shell command on a node.
 
         Args:
-            command: the program and its arguments.
+            command: a program and its arguments, which are passed unchanged; or a shell command.
             node: which node, from 0.
             stdin: its input.
             timeout_s: the limit on its time, in seconds.
@@ -225,11 +235,11 @@ class Box:
         """
         return Nodes(self._session).exec(self.id, command, node=node, stdin=stdin, timeout_s=timeout_s)
 
-    def exec_all(self, command: Sequence[str], show: Callable[[int, str, bool], None]) -> list[int]:
-        """Runs a program on every node at the same time; its arguments are passed unchanged.
+    def exec_all(self, command: Sequence[str] | str, show: Callable[[int, str, bool], None]) -> list[int]:
+        """Runs a program or a shell command on every node at the same time.
 
         Args:
-            command: the program and its arguments.
+            command: as of :meth:`exec`.
             show: receives each line of output as it arrives, from several threads: the node's number, the
                 line, and whether it is of the standard error.
 
@@ -242,13 +252,13 @@ class Box:
         """
         return Nodes(self._session).exec_all(self.id, command, show)
 
-    def start_job(self, command: Sequence[str], *, nodes: Sequence[int] | None = None) -> str:
-        """Starts a program that keeps running after the connection ends; its arguments are passed unchanged.
+    def start_job(self, command: Sequence[str] | str, *, nodes: Sequence[int] | None = None) -> str:
+        """Starts a program or a shell command that keeps running after the connection ends.
 
         A box with a running job is not idle. Its output: ``logs("job", job=ID)``.
 
         Args:
-            command: the program and its arguments.
+            command: as of :meth:`exec`.
             nodes: where it is started; by default on every node.
 
         Returns:

@@ -40,7 +40,9 @@ class Everyday:
         """
         from gpucloud.market.catalog import check_places
         from gpucloud.planning.launch_plan import plan_launch
+        from gpucloud.spec.model import Spec
 
+        _refuse_other("plan", spec, Spec)
         market = self._session.catalog.market
         check_places(market, spec.demand())
         with self._session.operation() as context:
@@ -78,7 +80,10 @@ class Everyday:
             NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
         """
         from gpucloud.api.several import refuse_several
+        from gpucloud.planning.plan import Plan
+        from gpucloud.spec.model import Spec
 
+        _refuse_other("launch", wanted, Spec, Plan)
         refuse_several(wanted, "launch_all")
         launched = self.launch_all(
             wanted,
@@ -124,7 +129,9 @@ class Everyday:
         from gpucloud.runs.detached import from_anywhere
         from gpucloud.runs.replacement import REPLACE, WHO_REPLACES, refuse_unreplaceable
         from gpucloud.spec.file import load_spec
+        from gpucloud.spec.model import Spec
 
+        _refuse_other("launch_all", wanted, Spec, Plan)
         saved = wanted if isinstance(wanted, Plan) else None
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
         spec = spec.replaced(name=name) if name else spec
@@ -219,7 +226,9 @@ class Everyday:
         from gpucloud.runs.job import Job, discard
         from gpucloud.runs.rules import refuse_replacing
         from gpucloud.runs.run import Orders
+        from gpucloud.spec.model import Spec
 
+        _refuse_other("run", spec, Spec)
         refuse_unrunnable(command, fetch, nodes=spec.nodes if fetch_from_all else None)
         refuse_replacing(spec)
         variables = self._session.profile.variables if environment is None else environment
@@ -323,3 +332,19 @@ class Everyday:
             )
             searched = None if survey is None else Searched.of(survey, context.search())
         return Ended(boxes=read(ended), living=tuple(read_boxes(session)), searched=searched)
+
+
+def _refuse_other(verb: str, given: object, *kinds: type) -> None:
+    """Refuses what a verb does not take, as the name of a GPU.
+
+    Raises:
+        UsageError: it is none of these kinds.
+    """
+    if isinstance(given, kinds):
+        return
+    allowed = " or a ".join(kind.__name__ for kind in kinds)
+    spec = f"Spec(gpu={given!r})" if isinstance(given, str) else "Spec(gpu=...)"
+    raise UsageError(
+        f"{verb} takes a {allowed}, not {type(given).__name__}",
+        hint=f"pass {spec}, from gpucloud import Spec",
+    )

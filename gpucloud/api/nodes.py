@@ -36,7 +36,7 @@ class Nodes:
     def exec(
         self,
         name: str,
-        command: Sequence[str],
+        command: Sequence[str] | str,
         *,
         node: int = 0,
         stdin: bytes = b"",
@@ -47,7 +47,8 @@ class Nodes:
         from gpucloud.ssh.environment import loading
 
         target = self.connect(name, node=node)
-        words = loading(command) if target.has_environment else command
+        argv = _argv(command)
+        words = loading(argv) if target.has_environment else argv
         done = run(target, words, stdin=stdin, timeout_s=timeout_s)
         return Completed(
             exit_code=done.code,
@@ -58,7 +59,7 @@ class Nodes:
     def exec_all(
         self,
         name: str,
-        command: Sequence[str],
+        command: Sequence[str] | str,
         show: Callable[[int, str, bool], None],
         *,
         tell: Callable[[str], object] = lambda _: None,
@@ -67,18 +68,20 @@ class Nodes:
         from gpucloud.ssh.nodes import run_on_all
 
         nodes = range(len(self._session.find(name).nodes))
-        return run_on_all([self.connect(name, node=node) for node in nodes], command, show, tell)
+        return run_on_all([self.connect(name, node=node) for node in nodes], _argv(command), show, tell)
 
-    def start_job(self, name: str, command: Sequence[str], *, nodes: Sequence[int] | None = None) -> str:
+    def start_job(
+        self, name: str, command: Sequence[str] | str, *, nodes: Sequence[int] | None = None
+    ) -> str:
         """Starts a program on nodes and leaves it running; see :meth:`gpucloud.Box.start_job`."""
         from gpucloud.ssh.environment import loading
         from gpucloud.ssh.job import new_id, script_of, start
 
         chosen = range(len(self._session.find(name).nodes)) if nodes is None else nodes
         targets = [self.connect(name, node=node) for node in chosen]
-        job = new_id()
+        job, argv = new_id(), _argv(command)
         for target in targets:
-            words = loading(command) if target.has_environment else command
+            words = loading(argv) if target.has_environment else argv
             start(target, script_of(words, {}), job)
         return job
 
@@ -232,3 +235,8 @@ class Nodes:
                     ConsoleLog, "read the console", lambda log: log.console(box.machine(node)), lacking=""
                 )
             )
+
+
+def _argv(command: Sequence[str] | str) -> Sequence[str]:
+    """A program and its arguments; a text is for bash."""
+    return ["bash", "-c", command] if isinstance(command, str) else command

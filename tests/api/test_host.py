@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -243,6 +244,25 @@ def test_leaving_a_client_of_the_sandbox_stops_nothing(profile: Profile, endpoin
         assert client.get("stays").extend(timedelta(hours=2)).expires_at is not None
         assert client.down(["stays"]).living == ()
         assert client.get("stays").state == "deleted"
+
+
+def test_a_box_of_a_with_block_ends_with_it_also_by_an_exception(client: Client, endpoint: Endpoint) -> None:
+    """And a text is a command for bash there."""
+    fails = ZeroDivisionError("the caller's own")
+    with suppress(ZeroDivisionError), client.launch(Spec(gpu="T4", ttl="1h"), name="brief") as box:
+        assert box.exec("echo one two | wc -w").stdout.strip() == "2"
+        assert box.exec(["echo", "a  b | c"]).stdout == "a  b | c\n"
+        raise fails
+    assert client.get("brief").state == "deleted"
+    assert endpoint.client.status()["billing"] == []
+
+
+@pytest.mark.parametrize("verb", ["plan", "launch", "launch_all", "run"])
+def test_the_name_of_a_gpu_is_no_spec_and_the_error_says_what_to_pass(client: Client, verb: str) -> None:
+    words = ("true",) if verb == "run" else ()
+    with pytest.raises(UsageError, match=f"^{verb} takes a Spec") as refused:
+        getattr(client, verb)("T4", *words)
+    assert "Spec(gpu='T4')" in (refused.value.hint or "")
 
 
 def test_what_is_asked_before_buying_is_typed(client: Client) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpucloud.cli
+import gpucloud_sandbox.command
 from docs.generate import SCHEMAS, schema_files
 from gpucloud.cli.documents import DOCUMENTS
 from gpucloud.errors import UsageError
@@ -26,8 +27,8 @@ def test_every_document_that_a_command_writes_has_a_schema_and_every_schema_a_wr
 
 
 def _written() -> Iterator[str]:
-    """The names in the calls of ``output.document`` and ``output.record``."""
-    for file in Path(gpucloud.cli.__file__).parent.glob("*.py"):
+    """The names in the calls of ``output.document`` and ``output.record``, also of the sandbox's command."""
+    for file in [*Path(gpucloud.cli.__file__).parent.glob("*.py"), Path(gpucloud_sandbox.command.__file__)]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(

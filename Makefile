@@ -275,15 +275,21 @@ $(FUZZER): requirements/fuzz.txt | $(PROJECT)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
-$(RAY_HEAD): requirements/ray.txt | $(PROJECT)
+$(RAY)/dependencies.stamp: requirements/ray.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --require-hashes -r requirements/ray.txt
+	@touch $@
+
+$(RAY_HEAD): pyproject.toml $(RAY)/dependencies.stamp
 	$(RAY)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(DOCS_TOOLS): requirements/docs.txt | $(PROJECT)
+$(DOCS)/dependencies.stamp: requirements/docs.txt | $(PROJECT)
 	$(BIN)/python -m venv --clear $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	@touch $@
+
+$(DOCS_TOOLS): pyproject.toml $(DOCS)/dependencies.stamp
 	$(DOCS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

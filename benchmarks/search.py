@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 
 from benchmarks.table import Row
-from gpucloud_pricing import Demand, InstanceType, Market, Price, Region, parse_wishes
+from gpucloud_pricing import Demand, InstanceType, Market, Price, Region, parse_requirements
 
 TODAY = date(2026, 11, 20)
 BUDGET, COLUMNS_BUDGET = 0.1, 10
@@ -116,7 +116,7 @@ def main() -> list[Row]:
     types, prices, regions = synthetic()
     rows = rows_of(types, prices)
     market = Market.build(types=types, offers=prices, regions=regions)
-    demand = Demand(gpus=parse_wishes("A100:8"), regions=("eu",))
+    demand = Demand(gpus=parse_requirements("A100:8"), regions=("eu",))
     found = [
         (o.price_usd, o.cloud, o.region, o.zone, o.instance_type) for o in market.search(demand, TODAY, 20)
     ]

@@ -26,7 +26,7 @@ from gpucloud.resources import CloudPolicy, CloudRole, Identity, Permission, Quo
 from gpucloud.runtime.context import SET_CLOCK
 from gpucloud.runtime.tasks import Call, Tasks, TimedOutError
 from gpucloud.spec.model import Spec
-from gpucloud_pricing import Market, parse_wishes
+from gpucloud_pricing import Market, parse_requirements
 from gpucloud_pricing.places import admits
 from gpucloud_pricing.purchases import LAUNCHABLE, Purchase
 
@@ -221,7 +221,7 @@ def _considered(market: Market, spec: Spec, today: date) -> list[Candidate]:
     """The offers that a launch of the spec would consider, on demand and spot, the best first."""
     demand = replace(spec.demand(), max_price_usd=None)
     if not spec.wants_gpu:
-        demand = replace(demand, gpus=parse_wishes(ANY_GPU))
+        demand = replace(demand, gpus=parse_requirements(ANY_GPU))
     if not spec.purchase or spec.purchase == (Purchase.ON_DEMAND,):
         demand = replace(demand, purchases=LAUNCHABLE)
     check_places(market, demand)

@@ -307,7 +307,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vacancy:
+class NodeSlot:
     """The place of one node of a box that has several, for which another machine is bought alone.
 
     ``rank`` is the number of the node, from 0; ``key`` is that of the order by which the others were bought.
@@ -362,7 +362,7 @@ class Order:
     box_identity: str | None = None
     volumes: tuple[Ref, ...] = ()
     fabric: str | None = None
-    vacancy: Vacancy | None = None
+    vacancy: NodeSlot | None = None
 
     @property
     def ranks(self) -> Sequence[int]:

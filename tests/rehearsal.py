@@ -30,7 +30,7 @@ from gpucloud.clouds.error_table import table_of
 from gpucloud.clouds.profile import Profile
 from gpucloud_aws.clients import Clients
 from gpucloud_pricing import Demand
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_sandbox import honoured
 from gpucloud_sandbox.market import Catalog, catalog
 
@@ -65,7 +65,7 @@ def _commands() -> None:
     catalogs: Any = gpucloud.market.catalog
     catalogs.shipped_market = functools.cache(catalogs.shipped_market)
     for cloud in CLOUDS:
-        demand = Demand(gpus=parse_wishes("T4"), clouds=(cloud,))
+        demand = Demand(gpus=parse_requirements("T4"), clouds=(cloud,))
         catalogs.shipped_market().search(demand, date(2026, 1, 1))
         table_of(f"gpucloud_{cloud}")
     events: Any = gpucloud.journal.events

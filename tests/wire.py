@@ -64,7 +64,7 @@ class _Connection:
 
     def __init__(self, wire: Wire, client: socket.socket, server: socket.socket) -> None:
         self._wire, self._client, self._server = wire, client, server
-        self._deaf, self._typed, self._rest = False, False, b""
+        self._signals_deferred, self._typed, self._rest = False, False, b""
         self._asks, self._answered = True, True
 
     def begin(self) -> None:
@@ -84,7 +84,7 @@ class _Connection:
     def _answers(self) -> None:
         with suppress(OSError):
             while data := self._server.recv(CHUNK):
-                if self._deaf:
+                if self._signals_deferred:
                     break
                 self._wait()
                 if self._answered and not self._wire.silent:
@@ -104,7 +104,7 @@ class _Connection:
                 self._wire.exchanges += 1
                 fate = self._wire.on_exchange(self._wire.exchanges) or fate
             self._typed = self._typed or message[4:8] not in {SSL_REQUEST, GSS_REQUEST}
-        self._deaf = self._deaf or fate == "deaf"
+        self._signals_deferred = self._signals_deferred or fate == "deaf"
         self._asks = self._asks and fate != "mute"
         self._answered = self._answered and fate not in {"mute", "unheard"}
         return fate

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpucloud_pricing.documents import GpuDocument
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Box:
     """One box, as read from the journal; :meth:`refreshed` reads it again.
 
@@ -96,6 +96,11 @@ class Box:
     abandoned: bool
     runs_command: bool
     _session: Session = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        """One line, for a prompt or a log: all fields are in :meth:`document`."""
+        where = (self.cloud, self.zone or self.region, self.instance_type)
+        return " ".join(filter(None, ("<Box", self.name, self.state, *where))) + ">"
 
     @classmethod
     def read(cls, box: JournalBox, session: Session, now: datetime) -> Box:

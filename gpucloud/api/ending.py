@@ -28,7 +28,7 @@ from gpucloud.storage.attachments import free_unused
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
-    from gpucloud.ending.discovery import Survey
+    from gpucloud.ending.discovery import DiscoveryResult
 
 ConfirmDown = Callable[[Sequence[JournalBox]], bool]
 """Confirms or refuses the deletion of these boxes."""
@@ -42,14 +42,14 @@ def down(
     confirm: ConfirmDown | None,
     *,
     with_results: bool,
-) -> tuple[list[JournalBox], Survey | None]:
+) -> tuple[list[JournalBox], DiscoveryResult | None]:
     """See :meth:`gpucloud.Client.down`; without names and without a run, all of the owner's boxes.
 
     Returns:
         The boxes that were deleted; and what the clouds hold, if a run was searched for.
     """
     troubles: list[GpucloudError] = []
-    survey: Survey | None = None
+    survey: DiscoveryResult | None = None
     if run_id is not None:
         survey, found = take_in_run(context, run_id, lambda: session.catalog.market)
         troubles += found

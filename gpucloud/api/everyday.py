@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpucloud.api.given import refuse_other
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Everyday:
         from gpucloud.planning.launch_plan import plan_launch
         from gpucloud.spec.model import Spec
 
-        _refuse_other("plan", spec, Spec)
+        refuse_other("plan", spec, Spec)
         market = self._session.catalog.market
         check_places(market, spec.demand())
         with self._session.operation() as context:
@@ -79,12 +80,12 @@ class Everyday:
             OwedError: something may still be billed; the next call that changes anything deletes it.
             NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
         """
-        from gpucloud.api.several import refuse_several
+        from gpucloud.api.several import require_single
         from gpucloud.planning.plan import Plan
         from gpucloud.spec.model import Spec
 
-        _refuse_other("launch", wanted, Spec, Plan)
-        refuse_several(wanted, "launch_all")
+        refuse_other("launch", wanted, Spec, Plan)
+        require_single(wanted, "launch_all")
         launched = self.launch_all(
             wanted,
             name=name,
@@ -131,7 +132,7 @@ class Everyday:
         from gpucloud.spec.file import load_spec
         from gpucloud.spec.model import Spec
 
-        _refuse_other("launch_all", wanted, Spec, Plan)
+        refuse_other("launch_all", wanted, Spec, Plan)
         saved = wanted if isinstance(wanted, Plan) else None
         spec = load_spec(None, dict(wanted.spec)) if isinstance(wanted, Plan) else wanted
         spec = spec.replaced(name=name) if name else spec
@@ -228,7 +229,7 @@ class Everyday:
         from gpucloud.runs.run import Orders
         from gpucloud.spec.model import Spec
 
-        _refuse_other("run", spec, Spec)
+        refuse_other("run", spec, Spec)
         refuse_unrunnable(command, fetch, nodes=spec.nodes if fetch_from_all else None)
         refuse_replacing(spec)
         variables = self._session.profile.variables if environment is None else environment
@@ -332,19 +333,3 @@ class Everyday:
             )
             searched = None if survey is None else Searched.of(survey, context.search())
         return Ended(boxes=read(ended), living=tuple(read_boxes(session)), searched=searched)
-
-
-def _refuse_other(verb: str, given: object, *kinds: type) -> None:
-    """Refuses what a verb does not take, as the name of a GPU.
-
-    Raises:
-        UsageError: it is none of these kinds.
-    """
-    if isinstance(given, kinds):
-        return
-    allowed = " or a ".join(kind.__name__ for kind in kinds)
-    spec = f"Spec(gpu={given!r})" if isinstance(given, str) else "Spec(gpu=...)"
-    raise UsageError(
-        f"{verb} takes a {allowed}, not {type(given).__name__}",
-        hint=f"pass {spec}, from gpucloud import Spec",
-    )

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.cloud import Clouds
+from gpucloud.elastic.capacity_requests import NO_LABELS, CapacityRequests
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.wishes import NO_LABELS, Wishes
 from gpucloud.journal.leases import calling
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
@@ -18,10 +18,10 @@ from gpucloud.runtime.tasks import Tasks
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.boxes.launch import Deal, Wanted
-    from gpucloud.elastic.fleet import Buy, Join, Keeper, Reconciled
+    from gpucloud.elastic.fleet import Buy, FleetController, Join, Reconciled
     from gpucloud.elastic.rules import Backoff, Slot
     from gpucloud.elastic.view import View
-    from gpucloud.ending.discovery import Survey
+    from gpucloud.ending.discovery import DiscoveryResult
     from gpucloud.errors import GpucloudError
     from gpucloud.journal.records import Box, Run
     from gpucloud.runtime.tasks import Call
@@ -174,14 +174,14 @@ class Fleet:
             )
 
     @property
-    def _wishes(self) -> Wishes:
-        return Wishes(self.cluster)
+    def _wishes(self) -> CapacityRequests:
+        return CapacityRequests(self.cluster)
 
     @property
-    def _keeper(self) -> Keeper:
-        from gpucloud.elastic.fleet import Keeper
+    def _keeper(self) -> FleetController:
+        from gpucloud.elastic.fleet import FleetController
 
-        return Keeper(self.cluster, self._offer, self._join)
+        return FleetController(self.cluster, self._offer, self._join)
 
     def _offer(self, context: Context, spec: Spec, names: Sequence[str]) -> Buy:
         """A plan for boxes of a spec at today's prices, and what buys one of them for a wish.
@@ -208,7 +208,7 @@ class _Offered:
     wanted: Wanted
     deal: Deal
     echo: Call | None
-    survey: Survey
+    survey: DiscoveryResult
 
     def buy(self, context: Context, wish: Run, spec: Spec) -> Box:
         """A box for a wish, which this process holds.

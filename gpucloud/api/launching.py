@@ -10,7 +10,7 @@ from functools import partial
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.launch import Deal, Wanted, begin_echo, provision
 from gpucloud.bring_up.bring_up import targets
-from gpucloud.ending.discovery import Asked, Patience, Survey, begin, finish, refuse_taken_name
+from gpucloud.ending.discovery import Asked, DiscoveryResult, WaitPolicy, begin, finish, refuse_taken_name
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.facts import Wanted as JournalWanted
@@ -62,9 +62,9 @@ class NameSearch:
         search = replace(context.search(), machines_only=True)
         return cls(context, names, begin(context, search, dict.fromkeys(clouds if names else ())))
 
-    def result(self) -> Survey:
+    def result(self) -> DiscoveryResult:
         """What was found, for :func:`refuse_taken_name`; a cloud without an answer is named in a warning."""
-        survey = finish(self._context, self._asked, Patience(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
+        survey = finish(self._context, self._asked, WaitPolicy(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
         for cloud in sorted({region.cloud for region in survey.unread}):
             named = " or ".join(map(repr, self._names))
             self._context.warn(

@@ -15,7 +15,7 @@ from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.holding import holding
 from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
-from gpucloud.boxes.relocation import Carriage
+from gpucloud.boxes.relocation import VolumeRelocation
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
 from gpucloud.bring_up.saving import save_work
@@ -176,7 +176,7 @@ class Mover:
             ask = partial(self._confirmed, confirm, old=old, source=source, spec=spec, gib=gib, moves=moves)
         wanted = replace(wanted, spec=spec, environment=self._environment(spec, source))
         deal, echo = Buyer(self.context, self.catalog, wanted, confirm=ask).agree()
-        return Carriage(
+        return VolumeRelocation(
             context=self.context,
             market=market,
             deal=deal,

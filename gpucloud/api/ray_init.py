@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
 
 _FAR = ("10.255.255.255", 1)
-"""An address elsewhere. Nothing is sent there: the system says which of its own it would send from."""
+"""An address for finding this machine's own; no packet is sent there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

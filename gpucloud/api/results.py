@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # each command loads the parts that it uses
     from gpucloud.api.box import Box
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
-    from gpucloud.ending.discovery import Survey
+    from gpucloud.ending.discovery import DiscoveryResult
     from gpucloud.ending.sweep import Find
     from gpucloud.errors import GpucloudError
     from gpucloud.journal.runs import Failure
@@ -44,7 +44,7 @@ class Searched:
     unjudged: tuple[Resource, ...] = ()
 
     @classmethod
-    def of(cls, survey: Survey, mine: Search) -> Searched:
+    def of(cls, survey: DiscoveryResult, mine: Search) -> Searched:
         """The completeness of a survey, and the owner's resources with tags that gpucloud never wrote."""
         from gpucloud.ending.discovery import unjudged
 

@@ -164,7 +164,7 @@ class KeptResults:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run:
     """One run, as read from the journal. Times are in UTC; a field that is not known is ``None``.
 
@@ -213,6 +213,11 @@ class Run:
     cluster: str | None = None
     slots: tuple[str, ...] = ()
     code: Code | None = None
+
+    def __repr__(self) -> str:
+        """One line, for a prompt or a log: all fields are in :meth:`document`."""
+        code = "" if self.exit_code is None else f" exit code {self.exit_code}"
+        return f"<Run {self.run_id} {self.state}{code}: {len(self.attempts)} attempts>"
 
     @classmethod
     def read(cls, run: JournalRun, session: Session, now: datetime) -> Run:

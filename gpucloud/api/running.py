@@ -16,7 +16,7 @@ from gpucloud.api.fetching import bring_home, priced
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.run import Run as PublicRun
-from gpucloud.api.several import refuse_several
+from gpucloud.api.several import require_single
 from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
 from gpucloud.bring_up.sending import look
 from gpucloud.costs.spend import cost_so_far
@@ -28,7 +28,7 @@ from gpucloud.journal.lifecycle import new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Work, has_begun
 from gpucloud.planning.data_source import GIB
-from gpucloud.planning.egress import Carried
+from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.waiting import may_pass
 from gpucloud.purchase.waiting import NothingNowError
@@ -41,7 +41,7 @@ from gpucloud.runs.detached import begin_job, what_ends
 from gpucloud.runs.record import loss_of, write_end, write_loss
 from gpucloud.runs.results import NotFetchedError, of_nodes
 from gpucloud.runs.rules import Stop, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
-from gpucloud.runs.run import RUN_TTL, Attendant, Orders, refuse_live, restarts_of
+from gpucloud.runs.run import RUN_TTL, ForegroundRun, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.files import make_target
@@ -100,7 +100,7 @@ def wanted_of_run(
     Raises:
         UsageError: the spec cannot work, or names a variable that is not set.
     """
-    refuse_several(spec, "launch --count")
+    require_single(spec, "launch --count")
     spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
     environment = environment_of(spec, variables)
     refuse_impossible(spec.replaced(sync=()) if frozen else spec)
@@ -175,12 +175,12 @@ class Attempts:
         return sum(filter(None, known), Decimal(0))
 
 
-def _carried(run: Run, kept: Settings | None, spec: Spec, now: datetime) -> Carried | None:
+def _carried(run: Run, kept: Settings | None, spec: Spec, now: datetime) -> CheckpointTransfer | None:
     """The newest checkpoint of a run, which its next box reads; ``None`` without one."""
     if kept is None or not run.attempts or run.attempts[-1].checkpoint is None:
         return None
     size = run.attempts[-1].checkpoint_bytes
-    return Carried(
+    return CheckpointTransfer(
         url=kept.url,
         place=(kept.cloud, kept.place.region),
         gib=None if size is None else Decimal(size) / GIB,
@@ -255,7 +255,7 @@ def run(
     kept = _settled(session, context, wanted)
     work = _with_code(context, wanted.spec, work, kept)
     record = _first_step(session, context, wanted, work, alone=alone)
-    attendant = Attendant(
+    attendant = ForegroundRun(
         context, record, replace(orders, checkpoints=kept), Attempts(session, context, wanted).buy
     )
     try:

@@ -47,9 +47,12 @@ class Runs:
 
         Args and errors are as of :meth:`Client.run`.
         """
+        from gpucloud.api.given import refuse_other
         from gpucloud.api.running import refuse_unrunnable, start_run, wanted_of_run, work_of
         from gpucloud.runs.detached import from_anywhere
+        from gpucloud.spec.model import Spec
 
+        refuse_other("runs.start", spec, Spec)
         refuse_unrunnable(command, fetch, nodes=spec.nodes if fetch_from_all else None)
         variables = self._session.profile.variables if environment is None else environment
         there, brought = from_anywhere(spec, fetch, str(Path.cwd()))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpucloud.clouds.audit import Audit
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.emulated import Endpoint
-    from gpucloud.clouds.provider import Witness
+    from gpucloud.clouds.provider import CallObserver
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.budgets import Standing
     from gpucloud.journal.budgets import Budget
@@ -286,7 +286,7 @@ class Session:
 
     # --- clouds
 
-    def clouds(self, witness: Witness | None = None) -> Clouds:
+    def clouds(self, witness: CallObserver | None = None) -> Clouds:
         """The installed clouds with the accounts of the profile; a sandbox is started if needed.
 
         Args:
@@ -360,7 +360,7 @@ class Session:
                     keep_hosts(context)
 
     @contextmanager
-    def _tracing(self) -> Generator[tuple[Witness, Sink]]:
+    def _tracing(self) -> Generator[tuple[CallObserver, Sink]]:
         """Traces the body where OpenTelemetry's variables name a collector. Else nothing of it is loaded.
 
         The audit has the trace's id; without a collector that of the pipeline, if there is one.

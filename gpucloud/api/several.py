@@ -22,7 +22,7 @@ from gpucloud.spec.model import Spec
 from gpucloud.storage.attachments import holding
 
 
-def refuse_several(wanted: Spec | Plan, instead: str) -> None:
+def require_single(wanted: Spec | Plan, instead: str) -> None:
     """Refuses more than one box.
 
     Args:

@@ -231,7 +231,7 @@ class Slurm:
         return Synced(done=done, told=tuple(told), troubles=(*done.troubles, *troubles))
 
     def detach(self, command: str, hostlist: str) -> None:
-        """Continues a command in a process of its own for each class, which outlives this one."""
+        """Forks a background process for each class of nodes."""
         by_class: dict[str, list[str]] = {}
         for name in self._ours(hostlist):
             by_class.setdefault(self.cluster.class_of(name), []).append(name)

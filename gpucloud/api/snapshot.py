@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpucloud.journal.records import Box as JournalBox
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Snapshot:
     """One snapshot of a volume or of a stopped box, as read from the journal. Times are in UTC.
 
@@ -48,6 +48,11 @@ class Snapshot:
     ended_at: datetime | None
     most_per_hour: Money | None
     most_so_far: Money | None
+
+    def __repr__(self) -> str:
+        """One line, for a prompt or a log: all fields are in :meth:`document`."""
+        where = (self.cloud, self.region, f"{self.size_gib} GiB" if self.size_gib else None)
+        return " ".join(filter(None, ("<Snapshot", self.name, self.state, *where))) + ">"
 
     @classmethod
     def read(cls, snapshot: JournalBox, billing_of: BillingOf, now: datetime) -> Snapshot:

@@ -22,7 +22,7 @@ Confirm = Callable[["VolumePlan"], bool]
 """Confirms or refuses a volume before it is made."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Volume:
     """One volume, as read from the journal. Times are in UTC.
 
@@ -56,6 +56,11 @@ class Volume:
     ended_at: datetime | None
     per_hour: Money | None
     cost_so_far: Money | None
+
+    def __repr__(self) -> str:
+        """One line, for a prompt or a log: all fields are in :meth:`document`."""
+        where = (self.cloud, self.zone or self.region, f"{self.size_gib} GiB" if self.size_gib else None)
+        return " ".join(filter(None, ("<Volume", self.name, self.state, *where))) + ">"
 
     @classmethod
     def read(

@@ -14,7 +14,7 @@ from gpucloud.journal.store import Journal
 from gpucloud.resources import State
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
-from gpucloud_pricing.likeness import most_like
+from gpucloud_pricing.suggestions import closest
 
 LISTED: Mapping[Kind, str] = {
     Kind.BOX: "gpucloud list",
@@ -53,7 +53,7 @@ def find_box(journal: Journal, owner: str, name: str, kind: Kind | None = Kind.B
 
 def no_such(kind: str, name: str, known: Sequence[str], *, hint: str) -> UsageError:
     """The error for a name that nothing has; it names the nearest of those that are known."""
-    near = most_like(name, known)
+    near = closest(name, known)
     nearest = f"; did you mean {near[0]}?" if near else ""
     return UsageError(f"there is no {kind} named {name!r}{nearest}", hint=hint)
 

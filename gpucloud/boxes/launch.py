@@ -22,7 +22,7 @@ from gpucloud.journal.lifecycle import generated_name, new_id
 from gpucloud.journal.records import Box, Run
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import boots
-from gpucloud.planning.egress import Carried
+from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.lifetime import ceiling_of
 from gpucloud.planning.own_image import image_id, own_image
 from gpucloud.planning.plan import Candidate, Key, Plan
@@ -44,7 +44,7 @@ from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, re
 from gpucloud.storage.attachments import attach_all, holding
 from gpucloud.storage.mounting import mount_all
 from gpucloud_pricing import Market
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_templates.software import later
 
 
@@ -92,7 +92,7 @@ class Wanted:
     avoided: Avoided = NOTHING_AVOIDED
     learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     ends_by: datetime | None = None
-    carried: Carried | None = None
+    carried: CheckpointTransfer | None = None
     attended: bool = False
     accept_snapshot_price: bool = False
     keep_on_failure: bool = False
@@ -120,7 +120,7 @@ def refuse_impossible(spec: Spec) -> None:
     Raises:
         UsageError: it cannot; the message says why.
     """
-    if spec.accept_test and spec.gpu and any(wish.mig for wish in parse_wishes(spec.gpu)):
+    if spec.accept_test and spec.gpu and any(requirement.mig for requirement in parse_requirements(spec.gpu)):
         raise UsageError("--accept-test cannot test MIG slices, only whole GPUs", hint="omit --accept-test")
     for item in spec.sync:
         refuse_missing(read_source(item))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpucloud.bring_up import guards
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending import reconcile
-from gpucloud.ending.discovery import Asked, Patience, Survey, finish
+from gpucloud.ending.discovery import Asked, DiscoveryResult, WaitPolicy, finish
 from gpucloud.ending.reading import begin_reading
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -25,7 +25,7 @@ NEWS_S = 1.0
 """The least time to wait after the last answer of any cloud."""
 
 
-def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> Survey:
+def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> DiscoveryResult:
     """Reads the state of these boxes from clouds and guards, all at the same time, and journals it.
 
     A cloud or guard that does not answer is named in a warning, and holds up nothing else.
@@ -47,7 +47,7 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> 
         with isolated(troubles, f"box {box.name!r}"):
             nodes.append((box, targets(box, key_folder(context.state, box.id), context.proxy_command)))
     told = guards.ask_guards(context, nodes)
-    survey = finish(context, asked, Patience(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
+    survey = finish(context, asked, WaitPolicy(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
     with context.tasks.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
         troubles += reconcile.write_answers(context, clouds)
         living = {box.id for box in ready if context.journal.box(box.id).state is BoxState.READY}

@@ -32,7 +32,7 @@ from gpucloud_pricing import Market
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carriage:
+class VolumeRelocation:
     """A box to launch with the volumes of another one.
 
     Attributes:

@@ -77,20 +77,20 @@ COMMANDS: dict[str, Entry] = {
     "snapshot": Entry("gpucloud.cli.snapshot:COMMANDS", "Copy volumes and stopped boxes.", BOXES),
     "run": Entry("gpucloud.cli.run:run", "Launch a box for one command, then delete it.", BOXES, relays=True),
     "runs": Entry("gpucloud.cli.runs:COMMANDS", "List, show and cancel runs; their output.", BOXES),
-    "tend": Entry("gpucloud.cli.tend:tend", "Settle, restart lost runs, end what is overdue.", BOXES),
+    "tend": Entry("gpucloud.cli.tend:tend", "Look after detached runs; end what is overdue.", BOXES),
     "k8s": Entry("gpucloud.cli.k8s:COMMANDS", "Bring nodes for a Kubernetes cluster.", BOXES),
     "sweep": Entry("gpucloud.cli.sweep:sweep", "Find and delete expired and orphaned resources.", BOXES),
     "recover": Entry("gpucloud.cli.recover:recover", "Restore lost journal entries from cloud tags.", BOXES),
     "spend": Entry("gpucloud.cli.spend:spend", "Show what boxes have cost.", BOXES),
     "budget": Entry("gpucloud.cli.budget:COMMANDS", "Limit what is spent per run, day or month.", BOXES),
-    "policy": Entry("gpucloud.cli.policy:COMMANDS", "Say what may be launched, and by which rules.", BOXES),
+    "policy": Entry("gpucloud.cli.policy:COMMANDS", "Show and set launch policies.", BOXES),
     "dashboard": Entry("gpucloud.cli.dashboard:dashboard", "Show it all as a local page.", BOXES),
-    "slurm": Entry("gpucloud.cli.slurm:COMMANDS", "Launch and end nodes as Slurm wants.", ENGINES),
-    "ray": Entry("gpucloud.cli.ray:COMMANDS", "Launch and end nodes as Ray wants.", ENGINES),
+    "slurm": Entry("gpucloud.cli.slurm:COMMANDS", "Launch and end nodes for Slurm.", ENGINES),
+    "ray": Entry("gpucloud.cli.ray:COMMANDS", "Launch and end nodes for Ray.", ENGINES),
     "check": Entry(
         "gpucloud.cli.check:check", "Check credentials, permissions, quotas, ssh, clock.", PROGRAM
     ),
-    "metrics": Entry("gpucloud.cli.metrics:metrics", "Show Prometheus what boxes do and cost.", PROGRAM),
+    "metrics": Entry("gpucloud.cli.metrics:metrics", "Export Prometheus metrics.", PROGRAM),
     "notify": Entry("gpucloud.cli.notify:COMMANDS", "Test the channels for messages.", PROGRAM),
     "journal": Entry(
         "gpucloud.cli.journal:COMMANDS", "Share the journal on PostgreSQL; copy and verify it.", PROGRAM
@@ -198,7 +198,7 @@ def build() -> LazyGroup:
 def load(name: str) -> TyperCommand | TyperGroup:
     """Imports one command of the table and hands its function to typer."""
     entry = COMMANDS[name]
-    found = _found(name, entry.target)
+    found = functions_of(name)
     if callable(found):
         app = _typer()
         settings = {"ignore_unknown_options": entry.passes_on}
@@ -213,8 +213,9 @@ def load(name: str) -> TyperCommand | TyperGroup:
     return command
 
 
-def _found(name: str, target: str) -> Function | Mapping[str, Function]:
-    if target:
+def functions_of(name: str) -> Function | Mapping[str, Function]:
+    """The function of a command of the table, or those of its sub-commands by name."""
+    if target := COMMANDS[name].target:
         module, _, attribute = target.partition(":")
         own: Function | Mapping[str, Function] = getattr(import_module(module), attribute)
         return own

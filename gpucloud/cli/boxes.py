@@ -22,7 +22,7 @@ from gpucloud_pricing import format_count, format_money
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.client import Client
-    from gpucloud.cli.documents import LeftDocument
+    from gpucloud.cli.documents.errors import LeftDocument
     from gpucloud.journal.facts import Gpu, GuardReport, Slice
 
 

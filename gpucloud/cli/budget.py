@@ -21,7 +21,7 @@ from gpucloud.spec.fields import shown
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import BudgetListDocument, BudgetSetDocument
+    from gpucloud.cli.documents.team import BudgetListDocument, BudgetSetDocument
     from gpucloud.costs.budgets import Standing
 
 _KEYS = ("owner", "cloud", "gpu", "tag")

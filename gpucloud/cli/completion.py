@@ -10,7 +10,7 @@ import typer
 from gpucloud.cli.context import App
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import CompletionDocument
+    from gpucloud.cli.documents.program import CompletionDocument
 
 
 class Shell(StrEnum):

@@ -18,7 +18,7 @@ from gpucloud.costs.amounts import time
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import DashboardDocument
+    from gpucloud.cli.documents.program import DashboardDocument
     from gpucloud.dashboard.reading import Reader
 
 LEAST = timedelta(seconds=5)

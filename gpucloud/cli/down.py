@@ -16,7 +16,7 @@ from gpucloud.journal.lifecycle import BoxState
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
-    from gpucloud.cli.documents import DownDocument
+    from gpucloud.cli.documents.searches import DownDocument
     from gpucloud.cli.timeline import Timeline
 
 

@@ -14,7 +14,7 @@ from gpucloud.cli.output import clean
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import ExecAllDocument, ExecDetachedDocument, ExecDocument
+    from gpucloud.cli.documents.nodes import ExecAllDocument, ExecDetachedDocument, ExecDocument
 
 
 def exec_command(
@@ -32,7 +32,7 @@ def exec_command(
         bool, typer.Option("--detach", help="Leave the command running, and print the ID of its job.")
     ] = False,
 ) -> int:
-    """Run a command on a box, its arguments unchanged.
+    """Run a command on a box, without a shell; for pipes and && use: sh -c '...'
 
     Exits with the command's exit code, or 125 if gpucloud itself fails. With --all-nodes, with that of the
     first node whose command failed; each line of output begins with its node. Ctrl-C ends the command there

@@ -17,7 +17,7 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
-    from gpucloud.cli.documents import ExtendDocument
+    from gpucloud.cli.documents.boxes import ExtendDocument
     from gpucloud.cli.timeline import Timeline
 
 

@@ -13,7 +13,7 @@ from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import ForwardDocument, PortDocument
+    from gpucloud.cli.documents.nodes import ForwardDocument, PortDocument
 
 _PORTS = re.compile(r"(\d{1,5})(?::(\d{1,5}))?", re.ASCII)
 

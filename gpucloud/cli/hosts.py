@@ -11,7 +11,7 @@ from gpucloud.cli.context import App
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import HostsDocument, NodeHostDocument
+    from gpucloud.cli.documents.nodes import HostsDocument, NodeHostDocument
     from gpucloud.clusters.members import Member
 
 

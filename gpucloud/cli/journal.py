@@ -14,7 +14,7 @@ from gpucloud.cli.share import text_of
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import (
+    from gpucloud.cli.documents.team import (
         JournalCopyDocument,
         JournalMigrateDocument,
         JournalUsersDocument,

@@ -14,7 +14,7 @@ from gpucloud.cli.token_file import read_token
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import K8sManifestsDocument, K8sServeDocument
+    from gpucloud.cli.documents.engines import K8sManifestsDocument, K8sServeDocument
 
 LISTEN = "127.0.0.1:8086"
 TOKEN = "GPUCLOUD_K8S_TOKEN"  # noqa: S105  (the name of a variable)

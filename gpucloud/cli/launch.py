@@ -19,7 +19,8 @@ from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Proposal
-    from gpucloud.cli.documents import FailureDocument, LaunchDocument
+    from gpucloud.cli.documents.boxes import LaunchDocument
+    from gpucloud.cli.documents.errors import FailureDocument
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.plan import Plan
 

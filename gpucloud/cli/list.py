@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Looked
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
-    from gpucloud.cli.documents import ListDocument, StrangerDocument
+    from gpucloud.cli.documents.searches import ListDocument, StrangerDocument
 
 
 @lists("boxes", name="name")

@@ -20,7 +20,7 @@ from gpucloud.ssh.job import RUN, JobState, jobs
 from gpucloud.ssh.logs import LOGS, LOGS_TIMEOUT_S, MOST_LOG_BYTES, log_command
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import BootStepDocument, LogDocument, LogLineDocument
+    from gpucloud.cli.documents.nodes import BootStepDocument, LogDocument, LogLineDocument
 
 SINCE = "10m, 2h, 30d, or a time such as 2026-11-21 (UTC) or 2026-11-21T10:00:00Z"
 

@@ -14,7 +14,7 @@ from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucloud.api.metrics import Metrics
-    from gpucloud.cli.documents import MetricsDocument, MetricsFilesDocument, MetricsServeDocument
+    from gpucloud.cli.documents.monitoring import MetricsDocument, MetricsFilesDocument, MetricsServeDocument
 
 PORT = 9420
 TARGETS_EVERY_S = 10.0
@@ -53,7 +53,7 @@ def metrics(
         ),
     ] = None,
 ) -> None:
-    """Show Prometheus what boxes do and cost.
+    """Export Prometheus metrics.
 
     With --once, the metrics of the journal: for a textfile collector, by cron. With serve, an address on
     loopback: /metrics is the same, /sd has a target for each node, and /box/ID/metrics is what the guard of a

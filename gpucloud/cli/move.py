@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.moving import Move, Taken
     from gpucloud.api.volume import Volume
-    from gpucloud.cli.documents import MoveDocument
+    from gpucloud.cli.documents.boxes import MoveDocument
     from gpucloud.cli.timeline import Timeline
 
 
@@ -151,7 +151,7 @@ def _volume_text(app: App, taken: Taken) -> str:
     else:
         how = f"filled file by file with {taken.gib:.2f} GiB"
     return (
-        f"{move.volume.name} comes along to {move.path} as {plan.name}: {plan.size_gib} GiB in"
+        f"{move.volume.name} is copied to {plan.name}, mounted at {move.path}: {plan.size_gib} GiB in"
         f" {place_text(place.cloud, place.zone or place.region)}, {how}; it costs"
         f" {cost or 'an unknown amount'} per day, and is kept {duration_text(plan.keep)} after its last use."
     )

@@ -10,7 +10,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.palette import Role
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import NotifyTestDocument
+    from gpucloud.cli.documents.monitoring import NotifyTestDocument
 
 
 def notify_test(

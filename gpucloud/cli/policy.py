@@ -15,7 +15,7 @@ from gpucloud.resources import rfc3339
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import PolicyApplyDocument, PolicyDocument, PolicyShowDocument
+    from gpucloud.cli.documents.team import PolicyApplyDocument, PolicyDocument, PolicyShowDocument
     from gpucloud.journal.policy import Policy
     from gpucloud_pricing.documents import MoneyDocument
 

@@ -10,7 +10,7 @@ import typer
 from gpucloud.cli.context import App
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import RayInitDocument
+    from gpucloud.cli.documents.engines import RayInitDocument
 
 
 def init(

@@ -19,7 +19,7 @@ from gpucloud.cli.volume import show_volumes
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Recovered
-    from gpucloud.cli.documents import RecoverDocument
+    from gpucloud.cli.documents.searches import RecoverDocument
 
 
 def recover(app: App) -> int:

@@ -33,7 +33,7 @@ from gpucloud_pricing import format_money
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.results import Ran
-    from gpucloud.cli.documents import RunDetachedDocument, RunDocument
+    from gpucloud.cli.documents.runs import RunDetachedDocument, RunDocument
     from gpucloud.cli.timeline import Timeline
 
 

@@ -31,8 +31,8 @@ from gpucloud_pricing import format_money
 if TYPE_CHECKING:
     from gpucloud.api.run import Run, RunAttempt
     from gpucloud.api.stored import RunStore
-    from gpucloud.cli.documents import (
-        LogLineDocument,
+    from gpucloud.cli.documents.nodes import LogLineDocument
+    from gpucloud.cli.documents.runs import (
         RunsCancelDocument,
         RunsDeleteDocument,
         RunsFetchDocument,
@@ -70,7 +70,7 @@ def list_runs(
         app.output.document("runs-list", answer)
         return
     if not runs:
-        app.output.say("No runs. Begin one: gpucloud run --gpu T4 -- nvidia-smi")
+        app.output.say("No runs. Start one: gpucloud run --gpu T4 -- nvidia-smi")
         return
     now = datetime.now(UTC)
     rows = [_row(run, now) for run in runs]

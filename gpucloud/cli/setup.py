@@ -10,7 +10,7 @@ from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import SetupDocument
+    from gpucloud.cli.documents.boxes import SetupDocument
 
 
 def setup(

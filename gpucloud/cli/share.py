@@ -15,7 +15,7 @@ from gpucloud.errors import UsageError
 if TYPE_CHECKING:
     from gpucloud.api.client import Client
     from gpucloud.api.results import Shared
-    from gpucloud.cli.documents import ShareDocument
+    from gpucloud.cli.documents.boxes import ShareDocument
 
 _LONGEST = 16384
 """More characters than any public key has."""

@@ -26,7 +26,7 @@ from gpucloud_pricing import format_money
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.documents import BoxDocument
-    from gpucloud.cli.documents import ShowDocument
+    from gpucloud.cli.documents.boxes import ShowDocument
 
 
 def show(

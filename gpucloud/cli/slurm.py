@@ -15,7 +15,7 @@ from gpucloud.errors import OwedError
 
 if TYPE_CHECKING:
     from gpucloud.api.slurm import Slurm, Synced, WrittenFile
-    from gpucloud.cli.documents import (
+    from gpucloud.cli.documents.engines import (
         SlurmInitDocument,
         SlurmNodeDocument,
         SlurmNodesDocument,

@@ -31,7 +31,7 @@ from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.api.snapshot import Snapshot
-    from gpucloud.cli.documents import SnapshotAnswerDocument, SnapshotsDocument
+    from gpucloud.cli.documents.boxes import SnapshotAnswerDocument, SnapshotsDocument
     from gpucloud.cli.output import Output
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.snapshot_plan import SnapshotPlan

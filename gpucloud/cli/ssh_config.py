@@ -14,7 +14,7 @@ from gpucloud.errors import UsageError
 from gpucloud.ssh.hosts import Host, include, include_line, is_included
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import HostDocument, SshConfigDocument
+    from gpucloud.cli.documents.nodes import HostDocument, SshConfigDocument
 
 
 def ssh_config(

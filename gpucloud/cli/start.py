@@ -17,7 +17,7 @@ from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.boxes.power import Start
-    from gpucloud.cli.documents import StartDocument
+    from gpucloud.cli.documents.boxes import StartDocument
     from gpucloud.cli.timeline import Timeline
 
 

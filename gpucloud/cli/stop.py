@@ -15,7 +15,7 @@ from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.boxes.power import Stop
-    from gpucloud.cli.documents import StopDocument
+    from gpucloud.cli.documents.boxes import StopDocument
     from gpucloud.cli.timeline import Timeline
 
 

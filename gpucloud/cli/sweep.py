@@ -23,7 +23,7 @@ from gpucloud_pricing.values import usd_document
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched
-    from gpucloud.cli.documents import FoundDocument, SweepDocument
+    from gpucloud.cli.documents.searches import FoundDocument, SweepDocument
     from gpucloud.costs.found_prices import FoundPrice
     from gpucloud.ending.sweep import Find
     from gpucloud_pricing import Market

@@ -16,7 +16,7 @@ from gpucloud.cli.travelling import DryRun, list_files
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import SyncDocument
+    from gpucloud.cli.documents.nodes import SyncDocument
 
 _REMOTE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(.*)", re.DOTALL)
 _HINT = "one of SRC and DST is NAME:PATH, the other a local path; write a local path with a colon as ./a:b"

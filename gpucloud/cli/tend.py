@@ -15,7 +15,7 @@ from gpucloud.errors import OwedError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Tending
-    from gpucloud.cli.documents import TendDocument
+    from gpucloud.cli.documents.runs import TendDocument
 
 LEAST = timedelta(seconds=5)
 

@@ -12,7 +12,7 @@ from gpucloud.cli.output import Output, clean, wrapped
 from gpucloud.runtime.events import Event, JobEnded, JobStarted, Noticed, Warned
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import StepDocument
+    from gpucloud.cli.documents.boxes import StepDocument
 
 TEXT_FROM = 19
 """The column at which the text of a step begins, after its seconds and its name."""

@@ -11,7 +11,7 @@ from gpucloud.cli.context import App
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import SyncListDocument
+    from gpucloud.cli.documents.nodes import SyncListDocument
     from gpucloud.sources.selection import Selection
 
 DryRun = Annotated[

@@ -10,7 +10,7 @@ from gpucloud.resources import BadTags, Resource, short_id
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Searched
-    from gpucloud.cli.documents import UnjudgedDocument, UnreadDocument
+    from gpucloud.cli.documents.searches import UnjudgedDocument, UnreadDocument
 
 
 def say_unread(app: App, searched: Searched) -> None:

@@ -12,7 +12,7 @@ from gpucloud import __version__
 from gpucloud.cli.context import App
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import PathsDocument, VersionDocument
+    from gpucloud.cli.documents.program import PathsDocument, VersionDocument
 
 
 def version(

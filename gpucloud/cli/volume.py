@@ -31,7 +31,7 @@ from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.volume import Volume
-    from gpucloud.cli.documents import VolumeAnswerDocument, VolumesDocument
+    from gpucloud.cli.documents.boxes import VolumeAnswerDocument, VolumesDocument
     from gpucloud.cli.output import Output
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.volume_plan import VolumePlan

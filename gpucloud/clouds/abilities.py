@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from gpucloud.clouds.provider import Record, Witness
+from gpucloud.clouds.provider import CallObserver, Record
 from gpucloud.resources import (
     Bounds,
     CloudPolicy,
@@ -457,7 +457,7 @@ class Images(Protocol):
         The machine is not restarted. The same request yields the same image. It may still be ``pending``: it
         holds the disk as of this call, which it no longer needs, and boots machines once it is ``running``.
 
-        Raises :class:`BegunError` while a part of it is not shown yet.
+        Raises :class:`PartialCreateError` while a part of it is not shown yet.
         """
         ...
 
@@ -484,6 +484,6 @@ class DatabaseLogins(Protocol):
 class Audit(Protocol):
     """The changing calls, each reported before it is sent."""
 
-    def watch(self, witness: Witness, /) -> None:
+    def watch(self, witness: CallObserver, /) -> None:
         """Reports to this witness from now on. Called once, before anything is sent."""
         ...

@@ -14,7 +14,14 @@ from typing import Any, Final, TypeVar, overload
 
 from gpucloud.clouds.abilities import Audit, Echo, Traits
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import BegunError, DeletionGraph, Provider, Record, Verdict, Witness
+from gpucloud.clouds.provider import (
+    CallObserver,
+    DeletionGraph,
+    PartialCreateError,
+    Provider,
+    Record,
+    Verdict,
+)
 from gpucloud.errors import (
     RULES,
     CloudError,
@@ -121,7 +128,7 @@ class Cloud:
                 verdict = self._verdict(error)
                 rule = RULES[verdict.error_class]
                 log.info("create: %s (%s)", verdict.code, verdict.error_class)
-                if (rule.definite or not verdict.sent) and not isinstance(error, BegunError):
+                if (rule.definite or not verdict.sent) and not isinstance(error, PartialCreateError):
                     failure = self._error(what, verdict)
                     failure.earlier_unknown = unknown
                     if rule.definite:
@@ -248,11 +255,11 @@ class Cloud:
         )
 
     def late(self, what: str) -> CloudError:
-        """The error of a call whose time is over."""
+        """The error of a call that timed out."""
         return CloudError(f"{self.name}: {what}", error_class=ErrorClass.SERVER, cloud=self.name)
 
     def _verdict(self, error: Exception) -> Verdict:
-        if isinstance(error, BegunError) and isinstance(error.__cause__, Exception):
+        if isinstance(error, PartialCreateError) and isinstance(error.__cause__, Exception):
             return self._verdict(error.__cause__)
         verdict = self.provider.classify(error)
         if verdict is None:
@@ -305,7 +312,7 @@ class Clouds:
         self._making = threading.Lock()
 
     @classmethod
-    def installed(cls, profile: Profile, witness: Witness | None = None) -> Clouds:
+    def installed(cls, profile: Profile, witness: CallObserver | None = None) -> Clouds:
         """Every provider of the entry-point group ``gpucloud.providers``.
 
         Args:

@@ -4,7 +4,7 @@
 :func:`first_of`          finds what has an ability
 :func:`in_threads`        many calls of one kind at the same time
 :func:`together`          a few different calls at the same time
-:class:`Ahead`            a call that is started now and waited for later
+:class:`Prefetch`            a call that is started now and waited for later
 :func:`checked`           the answer to a question that is asked while its permission is checked
 :func:`refuse_foreign`    refuses a resource of another account, which must not pass for gone
 :func:`gone_is_fine`      makes the deletion of a resource that is gone a success
@@ -31,7 +31,7 @@ from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from typing import Any, BinaryIO, Generic, TypeVar, cast
 
-from gpucloud.clouds.provider import ApiCall, Verdict, Witness
+from gpucloud.clouds.provider import ApiCall, CallObserver, Verdict
 from gpucloud.errors import ErrorClass, GpucloudError, UsageError
 from gpucloud.resources import Order, Ref
 
@@ -85,7 +85,7 @@ def together(*calls: Callable[[], U]) -> list[U]:
     return in_threads(called, calls)
 
 
-class Ahead(Generic[T]):
+class Prefetch(Generic[T]):
     """A call that runs in a thread while other work goes on: started now, waited for when it is needed."""
 
     def __init__(self, call: Callable[[], T]) -> None:
@@ -115,7 +115,7 @@ def checked(check: Callable[[], object], ask: Callable[[], T]) -> T:
 
     Raises what the check raises, whatever the call gave or raised; then what the call raises.
     """
-    passed = Ahead(check)
+    passed = Prefetch(check)
     try:
         return ask()
     finally:
@@ -358,7 +358,7 @@ def _any(patterns: Iterable[str], name: str) -> bool:
 
 @contextmanager
 def witnessed(
-    witness: Witness | None, call: ApiCall, classify: Callable[[Exception], Verdict | None]
+    witness: CallObserver | None, call: ApiCall, classify: Callable[[Exception], Verdict | None]
 ) -> Generator[None]:
     """Reports a changing call, and its outcome, for clients whose requests nobody else reports."""
     if witness is None:

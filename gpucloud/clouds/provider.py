@@ -49,7 +49,7 @@ class Verdict:
     sent: bool = True
 
 
-class BegunError(Exception):
+class PartialCreateError(Exception):
     """A create that failed in a call after the billable one; raised ``from`` that call's error.
 
     Whether that later call was sent proves nothing about the machines: they may exist.
@@ -150,8 +150,8 @@ class Provider(Protocol):
         are part of this call. A timer that ends it and cannot be part of the call is set by
         :class:`gpucloud.clouds.abilities.Deadlines`.
 
-        Raises :class:`BegunError` for a failure after a machine may have been created, unless all of them
-        have been deleted again.
+        Raises :class:`PartialCreateError` for a failure after a machine may have been created, unless all of
+        them have been deleted again.
         """
         ...
 
@@ -205,7 +205,7 @@ class Answered(Protocol):
         ...
 
 
-class Witness(Protocol):
+class CallObserver(Protocol):
     """Called before every changing call."""
 
     def __call__(self, call: ApiCall, /) -> Answered:

@@ -2,7 +2,7 @@
 
 What an engine wants is written down before anything is bought: a wish. Who launches holds its lease. Its
 attempts are boxes; a failed launch is one that was lost. It ends when the engine does not want the slot any
-more. Of a process that dies in between, the next one finds what is to be done.
+more. After a crash the next pass goes on from the journal.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gpucloud.boxes.deadline import extend
+from gpucloud.elastic.capacity_requests import DUE, CapacityRequests, Group, shown
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import (
     Action,
@@ -24,7 +25,6 @@ from gpucloud.elastic.rules import (
     reconcile,
 )
 from gpucloud.elastic.view import View
-from gpucloud.elastic.wishes import DUE, Group, Wishes, shown
 from gpucloud.ending.down import end_all
 from gpucloud.ending.reconcile import refresh_all, settle
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
@@ -81,7 +81,7 @@ class Reconciled:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class FleetController:
     """Keeps the boxes of a cluster.
 
     Attributes:
@@ -96,8 +96,8 @@ class Keeper:
     join: Join
 
     @property
-    def _wishes(self) -> Wishes:
-        return Wishes(self.cluster)
+    def _wishes(self) -> CapacityRequests:
+        return CapacityRequests(self.cluster)
 
     def up(self, context: Context, groups: Sequence[Group]) -> Reconciled:
         """Writes down what is wanted, and launches what is not there and does not have to wait.

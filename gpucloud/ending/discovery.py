@@ -37,7 +37,7 @@ EVERYWHERE = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class DiscoveryResult:
     """The resources that were found, and the places about which nothing may be concluded.
 
     Attributes:
@@ -57,7 +57,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class WaitPolicy:
     """How long a survey waits for clouds that do not answer, in seconds; except ``news_s``, from its start.
 
     Attributes:
@@ -105,7 +105,9 @@ def begin(
     return {name: _ask(context, name, each) for name, each in searches.items()}
 
 
-def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Patience()) -> Survey:
+def finish(
+    context: Context, asked: Mapping[str, Asked], patience: WaitPolicy = WaitPolicy()
+) -> DiscoveryResult:
     """Waits for the search. A cloud that does not answer delays the others no longer than ``patience``."""
     _wait(context, asked.values(), patience)
     used = {row.ref.cloud for row in context.journal.resources()}
@@ -130,12 +132,12 @@ def finish(context: Context, asked: Mapping[str, Asked], patience: Patience = Pa
                 left_out[name] = absence(error)
     blind = {(region.cloud, region.region) for region in unread}
     seen = tuple(resource for resource in resources if (resource.ref.cloud, resource.ref.region) not in blind)
-    return Survey(
+    return DiscoveryResult(
         resources=seen, unread=tuple(unread), left_out=left_out, clocks=clocks, suspects=tuple(suspects)
     )
 
 
-def strangers(context: Context, survey: Survey) -> Sequence[Resource]:
+def strangers(context: Context, survey: DiscoveryResult) -> Sequence[Resource]:
     """The billed resources that belong to no living box or volume of this journal."""
     living = {box.id: box for box in context.journal.boxes(owner=context.owner, kind=None)}
     found: list[Resource] = []
@@ -196,7 +198,7 @@ def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> Non
     )
 
 
-def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
+def refuse_taken_name(context: Context, name: str, survey: DiscoveryResult) -> None:
     """Refuses a name that a machine of this owner has in a cloud, for a box that is not in the journal.
 
     Raises:
@@ -214,7 +216,7 @@ def refuse_taken_name(context: Context, name: str, survey: Survey) -> None:
             )
 
 
-def unjudged(survey: Survey, mine: Search) -> Sequence[Resource]:
+def unjudged(survey: DiscoveryResult, mine: Search) -> Sequence[Resource]:
     """The billed resources of an owner that belong to no box for certain: gpucloud never wrote such tags.
 
     Args:
@@ -242,7 +244,7 @@ def _ask(context: Context, name: str, search: Search) -> Asked:
     )
 
 
-def _wait(context: Context, asked: Collection[Asked], patience: Patience) -> None:
+def _wait(context: Context, asked: Collection[Asked], patience: WaitPolicy) -> None:
     """Waits until all clouds have answered, or ``patience`` with the rest is over."""
     began = news_at = time.monotonic()
     known = 0

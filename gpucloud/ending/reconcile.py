@@ -98,7 +98,7 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
     calls = {
         clouds: context.tasks.start(partial(_settle_in, context, clouds, each, budget_s - SAYING_S))
         for clouds, each in due.items()
-        if not any(map(context.is_silent, clouds))
+        if not any(map(context.is_unresponsive, clouds))
     }
     context.tasks.until_done(calls.values(), budget_s)
     troubles: list[GpucloudError] = []

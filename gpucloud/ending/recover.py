@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.costs.resource_prices import billed_copy, compute_price, listed_prices, listed_snapshot_price
-from gpucloud.ending.discovery import Survey, begin, by_box, finish
+from gpucloud.ending.discovery import DiscoveryResult, begin, by_box, finish
 from gpucloud.ending.shutdown_timer import ensure_end
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import named
@@ -26,7 +26,7 @@ NAME_DIGITS = 8
 
 
 def adopt_found(
-    context: Context, survey: Survey, market: Market
+    context: Context, survey: DiscoveryResult, market: Market
 ) -> tuple[Sequence[Box], Sequence[GpucloudError]]:
     """Journals every box of a survey that is not in the journal, and sets timers that end the living ones.
 
@@ -50,7 +50,7 @@ def adopt_found(
 
 def take_in_run(
     context: Context, run_id: str, market: Callable[[], Market]
-) -> tuple[Survey, list[GpucloudError]]:
+) -> tuple[DiscoveryResult, list[GpucloudError]]:
     """Journals the boxes that another machine launched for a run, to be ended here.
 
     Args:

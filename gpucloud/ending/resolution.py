@@ -103,7 +103,7 @@ def adopt(
         rank: the node of which a machine was created; ``None`` for all nodes.
 
     Raises:
-        StaleWriterError: the box was taken over; whoever has it will not know of what was made for a while.
+        StaleWriterError: the box was taken over; the new holder does not see yet what was made.
     """
     now = context.clock()
     started = [each.created_at for each in made if each.created_at]

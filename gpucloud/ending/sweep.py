@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gpucloud.ending.discovery import Survey, begin, finish, not_of_its_box
+from gpucloud.ending.discovery import DiscoveryResult, begin, finish, not_of_its_box
 from gpucloud.ending.reconcile import catch_up
 from gpucloud.ending.recover import adopt_box, age_of, is_retained
 from gpucloud.ending.teardown import end_resources, take_down
@@ -69,7 +69,7 @@ class Find:
 
 
 def judge(
-    survey: Survey,
+    survey: DiscoveryResult,
     boxes: Mapping[str, Box],
     *,
     mine: Search,
@@ -148,7 +148,7 @@ class Sweep:
     """The unwanted resources, and the places about which nothing may be concluded."""
 
     finds: tuple[Find, ...]
-    survey: Survey
+    survey: DiscoveryResult
 
 
 def look(context: Context, *, owner: str, older_than: timedelta) -> Sweep:
@@ -170,7 +170,7 @@ def look_again(context: Context, first: Sweep, *, owner: str, older_than: timede
     return replace(again, finds=still)
 
 
-def _listed(context: Context, survey: Survey, mine: Search, older_than: timedelta) -> Sweep:
+def _listed(context: Context, survey: DiscoveryResult, mine: Search, older_than: timedelta) -> Sweep:
     found = {resource.tags.box for resource in survey.resources if isinstance(resource.tags, Tags)}
     told = {box.id for box in catch_up(context, context.journal.known(found), [])}
     boxes = {box.id: box for box in context.journal.known(found)}

@@ -71,7 +71,7 @@ Forbids = Callable[[Box, Rules, BilledSince], None]
 """As :data:`Limits`, by the rules of the policy."""
 
 DESERTED = Failure(error_class="deserted", message="the process that ran it has ended")
-"""Why a run failed whose process has ended without a word, and which needs one."""
+"""The reason of a failed run that needs a process, and whose process was killed."""
 
 
 class Journal:

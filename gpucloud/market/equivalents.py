@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.market.catalog import Catalog
-from gpucloud_pricing import Demand, GpuWish, Market, Offer, Rate, format_wish
+from gpucloud_pricing import Demand, GpuRequirement, Market, Offer, Rate, format_requirement
 from gpucloud_pricing import work as figures
 from gpucloud_pricing.gpus import MAX_COUNT
 from gpucloud_pricing.values import number, usd_document
@@ -188,17 +188,17 @@ def equivalents(catalog: Catalog, demand: Demand, by: str, today: date) -> Equiv
         raise UsageError(f"--by: {by!r} is not allowed; allowed: {', '.join(PERFORMANCE)}")
     market = catalog.market_for(demand)
     if demand.gpus:
-        flag, wishes, anything = "--gpu", demand.gpus, replace(demand, gpus=())
+        flag, requirements, anything = "--gpu", demand.gpus, replace(demand, gpus=())
     else:
-        flag, wishes, anything = (
+        flag, requirements, anything = (
             "--instance-type",
             _gpus_of(market, demand),
             replace(demand, instance_types=()),
         )
-    if len(wishes) != 1:
+    if len(requirements) != 1:
         raise UsageError(f"{flag}: specify one GPU and a count: --gpu A100-80GB:8")
     try:
-        wanted = amount_wanted(wishes[0], by)
+        wanted = amount_wanted(requirements[0], by)
     except NoFigureError as error:
         raise UsageError(f"{flag}: {error}") from None
     offers = market.search(anything, today)
@@ -232,11 +232,11 @@ def compare_sizes(catalog: Catalog, demand: Demand, today: date) -> SizeComparis
     market = catalog.market_for(demand)
     sizes = tuple(
         ComparedSize(
-            size=format_wish(wish),
-            cards=[card.name for card, _ in cards_wanted(wish) if card],
-            sets=cheapest_sets(market.search(_any_count(demand, wish), today), wish.min_count),
+            size=format_requirement(requirement),
+            cards=[card.name for card, _ in cards_wanted(requirement) if card],
+            sets=cheapest_sets(market.search(_any_count(demand, requirement), today), requirement.min_count),
         )
-        for wish in demand.gpus
+        for requirement in demand.gpus
     )
     return SizeComparison(
         sizes=(sizes[0], sizes[1]),
@@ -245,33 +245,39 @@ def compare_sizes(catalog: Catalog, demand: Demand, today: date) -> SizeComparis
     )
 
 
-def _compared(wishes: Sequence[GpuWish], by: str) -> ComparedMeasure:
+def _compared(requirements: Sequence[GpuRequirement], by: str) -> ComparedMeasure:
     amounts: list[Range | None] = []
     unknown: dict[str, str] = {}
-    for wish in wishes:
+    for requirement in requirements:
         try:
-            amounts.append(range_wanted(wish, by))
+            amounts.append(range_wanted(requirement, by))
         except UnknownFigureError as error:
             amounts.append(None)
-            unknown[format_wish(wish)] = error.reason
-    doubts = {format_wish(wish): "; ".join(reasons) for wish in wishes if (reasons := doubts_of(wish, by))}
+            unknown[format_requirement(requirement)] = error.reason
+    doubts = {
+        format_requirement(requirement): "; ".join(reasons)
+        for requirement in requirements
+        if (reasons := doubts_of(requirement, by))
+    }
     return ComparedMeasure(by=by, amounts=(amounts[0], amounts[1]), unknown=unknown, doubts=doubts)
 
 
-def _gpus_of(market: Market, demand: Demand) -> tuple[GpuWish, ...]:
+def _gpus_of(market: Market, demand: Demand) -> tuple[GpuRequirement, ...]:
     """The GPUs of the types that a demand names, each once; none, if it names no type."""
     kinds = market.types_named(demand) if demand.instance_types else []
     sizes = dict.fromkeys((kind.gpu_model, kind.gpu_memory_gib, kind.gpu_count) for kind in kinds)
     return tuple(
-        GpuWish(model=model, min_memory_gib=memory, max_memory_gib=memory, min_count=count, max_count=count)
+        GpuRequirement(
+            model=model, min_memory_gib=memory, max_memory_gib=memory, min_count=count, max_count=count
+        )
         for model, memory, count in sizes
     )
 
 
-def _any_count(demand: Demand, wish: GpuWish) -> Demand:
+def _any_count(demand: Demand, requirement: GpuRequirement) -> Demand:
     """The demand for one of its GPUs in machines of any size: several may have the count together."""
-    least = min(wish.min_count, Decimal(1))
-    return replace(demand, gpus=(replace(wish, min_count=least, max_count=Decimal(MAX_COUNT)),))
+    least = min(requirement.min_count, Decimal(1))
+    return replace(demand, gpus=(replace(requirement, min_count=least, max_count=Decimal(MAX_COUNT)),))
 
 
 def _not_compared(offers: Sequence[Offer], found: Sequence[Equivalent], by: str) -> Iterator[tuple[str, str]]:

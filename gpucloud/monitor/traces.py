@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from gpucloud.clouds.provider import Answered, ApiCall, Witness
+from gpucloud.clouds.provider import Answered, ApiCall, CallObserver
 from gpucloud.runtime.events import AttemptRefused, AttemptStarted, Event, Sink
 
 FLUSH_S = 1.0
@@ -51,7 +51,7 @@ class Trace:
 
         return receive
 
-    def witness(self, witness: Witness) -> Witness:
+    def witness(self, witness: CallObserver) -> CallObserver:
         """Makes a span of each call that a witness is told of."""
 
         def told(call: ApiCall, /) -> Answered:

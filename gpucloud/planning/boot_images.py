@@ -9,7 +9,7 @@ from gpucloud.clouds.abilities import Boot
 from gpucloud.errors import UsageError
 from gpucloud.planning.plan import Candidate
 from gpucloud_pricing.gpu_models import BY_NAME, family
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_pricing.rules import NEEDS_GRID, grants, slices
 from gpucloud_templates.software import (
     Gpu,
@@ -95,11 +95,11 @@ def cut(candidate: Candidate, wanted: str | None) -> str | None:
         candidate: the offer.
         wanted: the GPUs of the spec.
     """
-    wishes = parse_wishes(wanted) if wanted else ()
-    wish = next((wish for wish in wishes if grants(wish, candidate)), None)
-    if wish is None or wish.mig is None:
+    requirements = parse_requirements(wanted) if wanted else ()
+    requirement = next((requirement for requirement in requirements if grants(requirement, candidate)), None)
+    if requirement is None or requirement.mig is None:
         return None
-    return f"{wish.mig}={','.join(map(str, slices(wish, candidate)))}"
+    return f"{requirement.mig}={','.join(map(str, slices(requirement, candidate)))}"
 
 
 def refused(error: ImpossibleError) -> UsageError:

@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class CheckpointTransfer:
     """The newest checkpoint of a run, which its next box reads.
 
     Attributes:

@@ -8,12 +8,12 @@ from pathlib import Path
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.data_sets import measured
-from gpucloud.planning.egress import Carried
+from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.lifetime import LAUNCH_TTL, lifetime, refuse_short, within_a_budget
 from gpucloud.planning.object_store import place_near, refuse_outside
 from gpucloud.planning.own_image import own_image
 from gpucloud.planning.plan import Plan
-from gpucloud.planning.planner import make_plan, wish_for
+from gpucloud.planning.planner import make_plan, plan_request
 from gpucloud.planning.volume_choice import places_of, usable_volumes
 from gpucloud.policy.rules import refuse_end, refuse_request
 from gpucloud.runtime.context import Context
@@ -32,9 +32,9 @@ def plan_launch(
     accept_snapshot_price: bool = False,
     to_buy: bool = False,
     avoided: Avoided = NOTHING_AVOIDED,
-    carried: Carried | None = None,
+    carried: CheckpointTransfer | None = None,
 ) -> Plan:
-    """The plan for a spec, at today's prices; the rest is as in :class:`gpucloud.planning.planner.Wish`.
+    """The plan for a spec, at today's prices; the rest as in :class:`gpucloud.planning.planner.PlanRequest`.
 
     Raises:
         GpucloudError: see :func:`gpucloud.planning.planner.make_plan`.
@@ -53,7 +53,7 @@ def plan_launch(
         refuse_outside(market, spec.residency, (each.cloud, each.place.region), "data")
     context.tell("plan", "searching the market")
     volumes = usable_volumes(context.journal, context.owner, spec, context.clock())
-    wish = wish_for(
+    request = plan_request(
         spec,
         accept_snapshot_price=accept_snapshot_price,
         to_buy=to_buy,
@@ -66,7 +66,7 @@ def plan_launch(
         rules=rules,
     )
     with context.tasks.within(PLAN_S):
-        plan = make_plan(context, market, wish)
+        plan = make_plan(context, market, request)
     if spec.budget is not None:
         plan = within_a_budget(plan, spec, market)
         lives = lifetime(plan, spec, market)

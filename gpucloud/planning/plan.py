@@ -381,7 +381,7 @@ def margin_of(purchase: Purchase) -> Decimal:
     return SPOT_MARGIN if purchase.kind.price_moves else LIST_MARGIN
 
 
-def hopeful(candidates: Iterable[Candidate]) -> list[Candidate]:
+def worth_quoting(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The order of choice if old and doubtful prices were valid: for asking clouds, not for buying."""
     return rank(
         c if c.quoted or not PRICE_FLAGS.intersection(c.flags) else replace(c, flags=_type_flags(c))

@@ -29,7 +29,7 @@ from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
 from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.data_source import DataSource, priced
-from gpucloud.planning.egress import Carried
+from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.limits import within_limits
 from gpucloud.planning.no_credentials import no_credentials
 from gpucloud.planning.own_image import OwnImage, image_id
@@ -40,11 +40,11 @@ from gpucloud.planning.plan import (
     Plan,
     attempts,
     capped,
-    hopeful,
     into_held,
     rank,
     requote,
     under,
+    worth_quoting,
 )
 from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
 from gpucloud.planning.spread import interleaved
@@ -75,8 +75,8 @@ Priced = tuple[str, str, Purchase, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """The wish to plan for: the market's demand, and the conditions that are not part of the market.
+class PlanRequest:
+    """The request to plan for: the market's demand, and the conditions that are not part of the market.
 
     ``demand`` has no price limit of its own: ``max_price_usd`` is compared with today's prices. ``to_buy``
     means that the plan is bought at once, for which this machine's clock must be right. ``avoided`` are
@@ -95,12 +95,12 @@ class Wish:
     accept_snapshot_price: bool = False
     to_buy: bool = False
     avoided: Avoided = NOTHING_AVOIDED
-    carried: Carried | None = None
+    carried: CheckpointTransfer | None = None
     data: tuple[DataSource, ...] = ()
     rules: Rules = NO_RULES
 
 
-def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
+def make_plan(context: Context, market: Market, request: PlanRequest) -> Plan:
     """The plan as of now.
 
     Raises:
@@ -111,47 +111,47 @@ def make_plan(context: Context, market: Market, wish: Wish) -> Plan:
             to be bought, and this machine's clock is wrong.
         CloudError: no cloud can be used, with the error of the first one; or no quota suffices.
     """
-    wanted = candidates_of(search(market, wish.demand, context.clock().date()).offers)
+    wanted = candidates_of(search(market, request.demand, context.clock().date()).offers)
     if not wanted:
         raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
-    wish = replace(wish, purchases=allowed_purchases(wish.rules, wish.purchases))
-    wanted, removed = permitted(wish.rules, market, wanted, wish.purchases)
-    if wish.carried is not None:
-        wanted = wish.carried.ordered(market, wanted)
-    driven, vgpus = without_vgpus(wanted, wish.image)
+    request = replace(request, purchases=allowed_purchases(request.rules, request.purchases))
+    wanted, removed = permitted(request.rules, market, wanted, request.purchases)
+    if request.carried is not None:
+        wanted = request.carried.ordered(market, wanted)
+    driven, vgpus = without_vgpus(wanted, request.image)
     if not driven:
-        raise refused_vgpu(market, wish.demand, context.clock().date(), wanted[0])
+        raise refused_vgpu(market, request.demand, context.clock().date(), wanted[0])
     fitting, unfit = within_limits(
         context.clouds,
-        possible(driven, wish.image),
-        wish.spec,
-        wish.data,
-        image=image_id(wish.spec, wish.own),
+        possible(driven, request.image),
+        request.spec,
+        request.data,
+        image=image_id(request.spec, request.own),
         owner=context.owner,
         now=context.clock(),
     )
-    inquiry = Inquiry(context, market, wish, fitting)
+    inquiry = Inquiry(context, market, request, fitting)
     context.tell("quote", "asking the clouds for today's prices")
     tried = inquiry.attempts()
     _tell_moves(context, wanted, tried)
-    if wish.carried is not None and (passed_over := wish.carried.passed_over(market, tried)):
+    if request.carried is not None and (passed_over := request.carried.passed_over(market, tried)):
         context.tell("plan", passed_over)
     removed["max_price"] = inquiry.above_policy
     endings = {name: context.clouds[name].provider.ending for name in sorted({a.cloud for a in tried})}
     return Plan(
         created_at=context.clock(),
-        spec=wish.spec.document(),
+        spec=request.spec.document(),
         attempts=tried,
         left_out={
             **inquiry.access.left_out,
             **_too_small(inquiry.short.values()),
             **unfit,
             **vgpus,
-            **({POLICY: "; ".join(texts)} if (texts := removed_text(wish.rules, removed)) else {}),
+            **({POLICY: "; ".join(texts)} if (texts := removed_text(request.rules, removed)) else {}),
         },
         endings=endings,
         remarks=inquiry.access.said_of(endings),
-        data=priced(market, wish.data, (tried[0].cloud, tried[0].region), wish.spec.machines),
+        data=priced(market, request.data, (tried[0].cloud, tried[0].region), request.spec.machines),
     )
 
 
@@ -163,21 +163,23 @@ class Inquiry:
     Args:
         context: clouds, journal, clock and progress of this call.
         market: for exchange rates.
-        wish: the wish to plan for.
+        request: the request to plan for.
         wanted: the market's offers.
     """
 
-    def __init__(self, context: Context, market: Market, wish: Wish, wanted: Sequence[Candidate]) -> None:
+    def __init__(
+        self, context: Context, market: Market, request: PlanRequest, wanted: Sequence[Candidate]
+    ) -> None:
         self._context = context
         self._market = market
-        self._wish = wish
+        self._request = request
         self._wanted = wanted
         self._quotas = Quotas(context)
         self._quotes: list[Quote] = []
         self._asked: set[Priced] = set()
         self._read: set[tuple[str, str]] = set()
         self._held: list[HeldCapacity] | None = None
-        self.access = Access(context, to_buy=wish.to_buy)
+        self.access = Access(context, to_buy=request.to_buy)
         self.short: dict[tuple[str, ...], Shortfall] = {}
         self.above_policy = 0
         """How many candidates cost more than the policy allows."""
@@ -188,7 +190,7 @@ class Inquiry:
         Raises:
             GpucloudError: there is none; see :func:`make_plan`.
         """
-        if Purchase.RESERVED in self._wish.purchases:  # held capacity may be anywhere
+        if Purchase.RESERVED in self._request.purchases:  # held capacity may be anywhere
             self.access.ask(candidate.cloud for candidate in self._wanted)
         while True:
             ranked, hopes = self._choices()
@@ -196,22 +198,22 @@ class Inquiry:
                 continue
             tried = self._first(self._trusted(ranked))
             self._read_ahead(tried)
-            exceeded = self._quotas.shortfalls(tried, self._wish.nodes)
+            exceeded = self._quotas.shortfalls(tried, self._request.nodes)
             if not exceeded:
                 break
             self.short.update(exceeded)  # without those, others move up
-        most = self._wish.rules.max_price
+        most = self._request.rules.max_price
         self.above_policy = sum(most is not None and each.price_usd > most for each in ranked)
         return tried or self._refuse(ranked)
 
     def _first(self, ranked: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """The attempts of ranked candidates: by price, or place by place for boxes that are spread."""
-        spread = self._wish.spec.spread
+        spread = self._request.spec.spread
         return attempts(ranked) if spread is None else tuple(interleaved(ranked, spread)[:MAX_ATTEMPTS])
 
     def _read_ahead(self, tried: Sequence[Candidate]) -> None:
         """Starts the first reads of a launch in the first attempt's cloud, while other calls run."""
-        where = [(each.cloud, each.region) for each in tried[:1] if self._wish.to_buy]
+        where = [(each.cloud, each.region) for each in tried[:1] if self._request.to_buy]
         for cloud, region in set(where) - self._read:
             self._context.tasks.start(partial(_read_ahead, self._context.clouds[cloud], region))
         self._read.update(where)
@@ -225,34 +227,34 @@ class Inquiry:
         if not candidates:
             raise self.access.nobody()
         if self._held is None:
-            wanted = Purchase.RESERVED in self._wish.purchases
+            wanted = Purchase.RESERVED in self._request.purchases
             self._held = _held(self._context, candidates) if wanted else []
         market = self._market
-        today = self._wish.avoided.without(
+        today = self._request.avoided.without(
             requote(candidates, self._quotes, usd=market.usd, plausible=market.is_plausible)
         )
-        bought = [each for each in today if each.purchase in self._wish.purchases]
-        held = into_held(today, self._held, nodes=self._wish.nodes)
+        bought = [each for each in today if each.purchase in self._request.purchases]
+        held = into_held(today, self._held, nodes=self._request.nodes)
         ranked = [each for each in rank(bought + held) if each.key not in self.short]
         if not self._asked:
-            return ranked, hopeful(bought)
-        limits = (self._wish.max_price_usd, self._wish.rules.max_price)
-        return ranked, under(hopeful(ranked), min(filter(None, limits), default=None))
+            return ranked, worth_quoting(bought)
+        limits = (self._request.max_price_usd, self._request.rules.max_price)
+        return ranked, under(worth_quoting(ranked), min(filter(None, limits), default=None))
 
     def _trusted(self, ranked: Iterable[Candidate]) -> Iterator[Candidate]:
         """The candidates that may be bought at their known prices, each with its ceiling."""
         for each in ranked:
-            if self._wish.accept_snapshot_price or not each.stale:
+            if self._request.accept_snapshot_price or not each.stale:
                 allowed = self._capped(each)
                 if allowed.price_usd <= allowed.ceiling_usd:
                     yield allowed
 
     def _capped(self, candidate: Candidate) -> Candidate:
-        limit, on_demand = self._wish.max_price_usd, None
+        limit, on_demand = self._request.max_price_usd, None
         if limit is None and candidate.purchase.kind.price_moves:
             on_demand = self._on_demand_usd(candidate)
         found = capped(candidate, max_price_usd=limit, on_demand_usd=on_demand)
-        most = self._wish.rules.max_price
+        most = self._request.rules.max_price
         return found if most is None else replace(found, ceiling_usd=min(found.ceiling_usd, most))
 
     def _on_demand_usd(self, candidate: Candidate) -> Decimal | None:
@@ -298,7 +300,7 @@ class Inquiry:
         )
 
     def _too_dear(self, cheapest: Candidate) -> GpucloudError:
-        rules, limit = self._wish.rules, self._wish.max_price_usd
+        rules, limit = self._request.rules, self._request.max_price_usd
         if rules.max_price is not None and (limit is None or rules.max_price < limit):
             return forbidden(
                 rules, "max_price", f"every offer that matches; the cheapest is {_costing(cheapest)}"
@@ -388,7 +390,9 @@ class Access:
         with self.context.tasks.within(ACCOUNT_TIMEOUT_S):
             for name, call in asked.items():
                 try:
-                    self.context.tasks.wait(call, LAST_CHANCE_S if self.context.is_silent(name) else math.inf)
+                    self.context.tasks.wait(
+                        call, LAST_CHANCE_S if self.context.is_unresponsive(name) else math.inf
+                    )
                     self.usable.add(name)
                 except CloudError as error:
                     self.left_out[name] = absence(error)
@@ -487,7 +491,7 @@ def _begin_quotes(context: Context, wanted: Iterable[Priced]) -> dict[Place, Cal
     return {
         place: context.tasks.start(partial(ask, place, names))
         for place, names in types.items()
-        if not context.is_silent(place[0])
+        if not context.is_unresponsive(place[0])
     }
 
 
@@ -539,7 +543,7 @@ def _answer(context: Context, call: Call) -> Sequence[Any]:
     return answer
 
 
-def wish_for(
+def plan_request(
     spec: Spec,
     *,
     accept_snapshot_price: bool,
@@ -547,12 +551,12 @@ def wish_for(
     volumes: tuple[tuple[VolumePlace, ...], ...] = (),
     near: BucketPlace | None = None,
     avoided: Avoided = NOTHING_AVOIDED,
-    carried: Carried | None = None,
+    carried: CheckpointTransfer | None = None,
     data: tuple[DataSource, ...] = (),
     own: OwnImage | None = None,
     rules: Rules = NO_RULES,
-) -> Wish:
-    """The wish of a spec.
+) -> PlanRequest:
+    """The request of a spec.
 
     ``volumes`` are the places of its volumes, ``near`` is that of its bucket, ``data`` are its data sets, and
     ``own`` is the snapshot of a box that it boots from, ``rules`` are those of the policy.
@@ -562,7 +566,7 @@ def wish_for(
     ways = sorted((purchase.kind for purchase in spec.purchase), key=lambda way: way.paid_already)
     listed = tuple(dict.fromkeys(way.listed_as for way in ways))
     demand = replace(spec.demand(), purchases=listed, max_price_usd=None, volumes=volumes, near=near)
-    return Wish(
+    return PlanRequest(
         demand=own.narrowed(demand) if own else demand,
         purchases=spec.purchase,
         max_price_usd=spec.max_price,

@@ -13,7 +13,7 @@ from gpucloud.market.search import offer_text
 from gpucloud.planning.plan import Candidate
 from gpucloud_pricing import Market
 from gpucloud_pricing.demand import Demand
-from gpucloud_pricing.gpus import GpuWish
+from gpucloud_pricing.gpus import GpuRequirement
 from gpucloud_pricing.rules import NEEDS_GRID
 from gpucloud_pricing.values import Offer
 from gpucloud_templates.software import is_own
@@ -58,10 +58,12 @@ def nearest(market: Market, demand: Demand, today: date, *, min_memory_gib: Deci
     return None
 
 
-def _whole(wish: GpuWish) -> GpuWish:
-    """A wish for whole GPUs instead of shares."""
+def _whole(requirement: GpuRequirement) -> GpuRequirement:
+    """A requirement for whole GPUs instead of shares."""
     return replace(
-        wish, min_count=Decimal(math.ceil(wish.min_count)), max_count=Decimal(math.ceil(wish.max_count))
+        requirement,
+        min_count=Decimal(math.ceil(requirement.min_count)),
+        max_count=Decimal(math.ceil(requirement.max_count)),
     )
 
 

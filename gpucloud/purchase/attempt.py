@@ -38,13 +38,13 @@ from gpucloud.purchase.volume_use import chosen_at, note_use, ref_of
 from gpucloud.resources import (
     End,
     Machine,
+    NodeSlot,
     Order,
     Ref,
     ResourceKind,
     Search,
     State,
     Tags,
-    Vacancy,
     cloud_name,
     expires_text,
     request_hash,
@@ -122,7 +122,7 @@ class Terms:
     spec: Data = field(default_factory=dict[str, Any])
     volumes: Sequence[UsableVolume] = ()
     op: str | None = None
-    vacancy: Vacancy | None = None
+    vacancy: NodeSlot | None = None
 
     @property
     def rank(self) -> int | None:

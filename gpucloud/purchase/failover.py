@@ -32,7 +32,7 @@ from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.planning.quota import advise
 from gpucloud.purchase.attempt import Terms, buy
 from gpucloud.purchase.ceiling import confirmed
-from gpucloud.purchase.replacement import Opening
+from gpucloud.purchase.replacement import NodeReplacement
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import AttemptRefused
@@ -211,7 +211,7 @@ def replace_machines(
     return _first_that_starts(context, box, _apart(context, terms), candidates, Tried())
 
 
-def replace_node(context: Context, box: Box, terms: Terms, opening: Opening, why: str) -> Box | None:
+def replace_node(context: Context, box: Box, terms: Terms, opening: NodeReplacement, why: str) -> Box | None:
     """Ends the unfit machine of one node, and buys another one of the same offer in its place.
 
     Its rank, and what the box's nodes have in common, stay; at no time are there two machines for one node.
@@ -250,7 +250,7 @@ def replace_node(context: Context, box: Box, terms: Terms, opening: Opening, why
 
 
 def _apart(context: Context, terms: Terms) -> Terms:
-    """Terms whose machines are told from those that the box had before, which clouds show for a while."""
+    """Terms with a new operation id, which tells new machines from old ones that clouds still show."""
     return replace(terms, op=new_id("op-", context.clock(), context.randomness(10)))
 
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 from gpucloud.journal.records import Box, Intent
 from gpucloud.planning.plan import Candidate
-from gpucloud.resources import Vacancy
+from gpucloud.resources import NodeSlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class NodeReplacement:
     """One node that is to be replaced alone: its place among the others, and the offer that they are of."""
 
-    vacancy: Vacancy
+    vacancy: NodeSlot
     candidate: Candidate
 
 
 def opening_of(
     box: Box, unfit: Collection[int], intents: Sequence[Intent], attempts: Sequence[Candidate]
-) -> Opening | None:
+) -> NodeReplacement | None:
     """The only unfit node of a box of several.
 
     Args:
@@ -38,7 +38,7 @@ def opening_of(
     offer = _bought(box, attempts)
     if len(unfit) != 1 or len(box.nodes) < 2 or not made or offer is None or box.wanted.spec.get("ttl_role"):
         return None
-    return Opening(vacancy=Vacancy(rank=next(iter(unfit)), key=made[-1].token), candidate=offer)
+    return NodeReplacement(vacancy=NodeSlot(rank=next(iter(unfit)), key=made[-1].token), candidate=offer)
 
 
 def _bought(box: Box, attempts: Sequence[Candidate]) -> Candidate | None:

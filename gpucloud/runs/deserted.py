@@ -1,4 +1,4 @@
-"""Saves the work on a box that a run gives up: it is deleted with all that is not in its bucket, or here."""
+"""Uploads a last checkpoint, and copies files, before the box of an ended run is deleted."""
 
 from __future__ import annotations
 

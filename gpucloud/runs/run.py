@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.bring_up.bring_up import UnfitError, check_gpus
-from gpucloud.ending.discovery import Patience, begin, finish
+from gpucloud.ending.discovery import WaitPolicy, begin, finish
 from gpucloud.ending.down import ended_unrecorded
 from gpucloud.ending.reconcile import refresh
 from gpucloud.ending.teardown import take_down
@@ -77,7 +77,7 @@ class Orders:
 
 
 @dataclass(slots=True)
-class Attendant:
+class ForegroundRun:
     """Runs the command on a box, and ends the box with it; after a loss, once more on another one.
 
     ``record`` is the run in the journal, which this process holds; ``buy`` returns a box for the run as it is
@@ -298,7 +298,7 @@ def refuse_live(context: Context, run_id: str) -> None:
     Raises:
         UsageError: it is in use.
     """
-    patience = Patience(first_s=10.0, whole_s=60.0, news_s=2.0)
+    patience = WaitPolicy(first_s=10.0, whole_s=60.0, news_s=2.0)
     survey = finish(context, begin(context, Search(run=run_id)), patience)
     machines = [each for each in survey.resources if isinstance(each, Machine)]
     if machines:

@@ -74,7 +74,7 @@ class Context:
         """Emits a warning: something was left undone, or is not known."""
         self.emit(Warned(step, text, hint))
 
-    def is_silent(self, cloud: str) -> bool:
+    def is_unresponsive(self, cloud: str) -> bool:
         """Whether a cloud has not answered this command so far."""
         return cloud in self.silent and not self.silent[cloud].done
 

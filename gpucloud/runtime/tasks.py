@@ -80,7 +80,7 @@ class Tasks:
         self.at_terminal = False
         self._noting = False
         self._another = False
-        self._deaf = 0
+        self._signals_deferred = 0
         self._asking = False
         self._inbox: SimpleQueue[Call | None] = SimpleQueue()
         self._thread = threading.get_ident()
@@ -94,11 +94,11 @@ class Tasks:
     @contextmanager
     def finishing(self) -> Generator[None]:
         """While the body runs, the first signal does not end waits: work that was started is finished."""
-        self._deaf += 1
+        self._signals_deferred += 1
         try:
             yield
         finally:
-            self._deaf -= 1
+            self._signals_deferred -= 1
 
     @contextmanager
     def within(self, budget_s: float) -> Generator[None]:
@@ -259,7 +259,7 @@ class Tasks:
         if self.signum is None:
             return
         name = signal.Signals(self.signum).name
-        if not self._deaf:
+        if not self._signals_deferred:
             raise InterruptedBySignal(f"ended by {name}", signum=self.signum)
         if not self._answered and not self._noting:
             self._answered = True

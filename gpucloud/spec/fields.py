@@ -17,9 +17,9 @@ from typing import Literal, cast
 from gpucloud.spec.presets import NAMES as PRESETS
 from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA
 from gpucloud_pricing.gpu_models import BY_NAME
-from gpucloud_pricing.gpus import BadWishError, parse_wishes
-from gpucloud_pricing.likeness import most_like
+from gpucloud_pricing.gpus import BadWishError, parse_requirements
 from gpucloud_pricing.purchases import Purchase
+from gpucloud_pricing.suggestions import closest
 
 
 class UnknownNameError(ValueError):
@@ -77,7 +77,7 @@ def shown(value: object) -> str:
 
 def nearest(value: str, choices: Iterable[str]) -> str:
     """``; did you mean x?``, or nothing if no choice is similar."""
-    close = most_like(value.lower()[:100], choices, least=0.5)
+    close = closest(value.lower()[:100], choices, least=0.5)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -309,7 +309,7 @@ def gpu(value: object) -> str:
     """Checks a GPU demand and keeps its text. Lists are alternatives."""
     word = ",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8"))
     try:
-        parse_wishes(word)
+        parse_requirements(word)
     except BadWishError as error:
         if error.types is not None:
             use = f"use --instance-type {shlex.quote(error.types)}, in a file instance_types"

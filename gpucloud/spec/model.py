@@ -17,7 +17,7 @@ from gpucloud.spec import fields as read
 from gpucloud.spec.flags import BOX, GPU, PAYMENT, PLACE, Flag
 from gpucloud.spec.presets import NAMES, presets
 from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA, Demand
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_pricing.purchases import LAUNCHABLE, PURCHASES, Purchase
 
 DEFAULT_DISK_GIB = 100
@@ -611,7 +611,7 @@ class Spec:
             yield "spread needs count: how many boxes there are, such as 3"
         if self.idle_below is not None and self.idles_out_after() is None:
             yield "idle_below needs idle: how long the box may be idle, such as 1h"
-        if self.idle_below is not None and any(wish.mig for wish in parse_wishes(self.gpu or "")):
+        if self.idle_below is not None and any(wish.mig for wish in parse_requirements(self.gpu or "")):
             yield "idle_below and MIG slices contradict: the driver reports no use of GPUs that are cut"
         if self.checkpoint_dir is not None and self.checkpoint_to is None:
             yield "checkpoint_dir needs checkpoint_to: the bucket that keeps the folder"
@@ -731,7 +731,7 @@ class Spec:
         if Purchase.RESERVED in self.purchase:
             wanted |= {*PURCHASES} - {*LAUNCHABLE}
         return Demand(
-            gpus=parse_wishes(self.gpu) if self.gpu else (),
+            gpus=parse_requirements(self.gpu) if self.gpu else (),
             instance_types=self.instance_types,
             gpu_memory_gib=self.gpu_memory,
             total_gpu_memory_gib=self.total_gpu_memory,

@@ -1,10 +1,10 @@
 """The GPU market of three clouds: a vocabulary, offers, matching, estimates. Needs the standard library only.
 
 from datetime import date
-from gpucloud_pricing import Demand, Market, parse_wishes
+from gpucloud_pricing import Demand, Market, parse_requirements
 
 market = Market.load()
-for offer in market.search(Demand(gpus=parse_wishes("A100:8")), today=date.today(), limit=5):
+for offer in market.search(Demand(gpus=parse_requirements("A100:8")), today=date.today(), limit=5):
     print(offer.cloud, offer.region, offer.instance_type, offer.price)
 """
 
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from gpucloud_pricing.demand import Demand
     from gpucloud_pricing.explanation import Explanation, Reason, Refusal, Relaxation
     from gpucloud_pricing.gpu_models import MODELS, GpuModel
-    from gpucloud_pricing.gpus import BadWishError, GpuWish, format_count, format_wish, parse_wishes
+    from gpucloud_pricing.gpus import (
+        BadWishError,
+        GpuRequirement,
+        format_count,
+        format_requirement,
+        parse_requirements,
+    )
     from gpucloud_pricing.market import Market
     from gpucloud_pricing.places import BadPlaceError
     from gpucloud_pricing.purchases import COMMITMENTS, PURCHASES
@@ -42,7 +48,7 @@ _MODULES = {
     "gpucloud_pricing.demand": "Demand",
     "gpucloud_pricing.explanation": "Explanation Reason Refusal Relaxation",
     "gpucloud_pricing.gpu_models": "MODELS GpuModel",
-    "gpucloud_pricing.gpus": "BadWishError GpuWish format_count format_wish parse_wishes",
+    "gpucloud_pricing.gpus": "BadWishError GpuRequirement format_count format_requirement parse_requirements",
     "gpucloud_pricing.market": "Market",
     "gpucloud_pricing.places": "BadPlaceError",
     "gpucloud_pricing.purchases": "COMMITMENTS PURCHASES",
@@ -63,7 +69,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Demand",
     "Explanation",
     "GpuModel",
-    "GpuWish",
+    "GpuRequirement",
     "InstanceType",
     "Interruption",
     "Market",
@@ -81,8 +87,8 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "TariffTable",
     "format_count",
     "format_money",
-    "format_wish",
-    "parse_wishes",
+    "format_requirement",
+    "parse_requirements",
 ]
 
 

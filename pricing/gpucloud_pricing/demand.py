@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from gpucloud_pricing.gpus import GpuWish
+from gpucloud_pricing.gpus import GpuRequirement
 from gpucloud_pricing.purchases import Purchase
 
 INTERCONNECTS = ("none", "pcie", "nvlink", "nvswitch")
@@ -76,7 +76,7 @@ class Demand:
         include_hidden: include types that are retired, confidential or not sold publicly.
     """
 
-    gpus: tuple[GpuWish, ...] = ()
+    gpus: tuple[GpuRequirement, ...] = ()
     instance_types: tuple[str, ...] = ()
     gpu_memory_gib: Decimal | None = None
     total_gpu_memory_gib: Decimal | None = None

@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import cache
 
 from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
-from gpucloud_pricing.likeness import most_like
+from gpucloud_pricing.suggestions import closest
 
-__all__ = ["BadWishError", "GpuModel", "GpuWish", "format_wish", "parse_wishes"]
+__all__ = ["BadWishError", "GpuModel", "GpuRequirement", "format_requirement", "parse_requirements"]
 
 MAX_COUNT = 1024
 MAX_DENOMINATOR = 100
@@ -52,7 +52,7 @@ class BadWishError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuWish:
+class GpuRequirement:
     """One alternative of a GPU demand.
 
     ``model`` is a name of the vocabulary, ``None`` for any model. Memory is in GiB of one whole GPU, both
@@ -68,7 +68,7 @@ class GpuWish:
     mig: str | None = None
 
 
-def parse_wishes(text: str) -> tuple[GpuWish, ...]:
+def parse_requirements(text: str) -> tuple[GpuRequirement, ...]:
     """Reads a GPU demand: its alternatives in the order written.
 
     Raises:
@@ -76,11 +76,11 @@ def parse_wishes(text: str) -> tuple[GpuWish, ...]:
     """
     if len(text) > 1000:
         raise BadWishError("a GPU demand of over 1000 characters", value=text[:40] + "…")
-    return tuple(_parse_wish(part.strip()) for part in text.split(","))
+    return tuple(_parse_requirement(part.strip()) for part in text.split(","))
 
 
-def format_wish(w: GpuWish) -> str:
-    """The wish in the grammar; parsing it returns the same wish."""
+def format_requirement(w: GpuRequirement) -> str:
+    """The requirement in the grammar; parsing it returns the same requirement."""
     if w.model is None:
         low, high = w.min_memory_gib, w.max_memory_gib
         name = (
@@ -94,13 +94,13 @@ def format_wish(w: GpuWish) -> str:
     return f"{name}{profile}{_format_count(w.min_count, w.max_count)}"
 
 
-def _parse_wish(part: str) -> GpuWish:
+def _parse_requirement(part: str) -> GpuRequirement:
     name, colon, count = part.partition(":")
     name, slash, profile = name.partition("/")
     low, high = _parse_count(count.strip(), part) if colon else (Decimal(1), Decimal(1))
     model, min_memory, max_memory = _parse_model(name.strip(), part)
     mig = _parse_mig(profile, model, min_memory, low) if slash else None
-    return GpuWish(
+    return GpuRequirement(
         model=model,
         min_memory_gib=min_memory,
         max_memory_gib=max_memory,
@@ -239,5 +239,5 @@ def _nearest(text: str) -> str | None:
     looks = {name.translate(alike): model.name for name, (model, _) in _aliases().items()}
     if found := looks.get(compact.translate(alike)):
         return found
-    close = most_like(compact, _aliases())
+    close = closest(compact, _aliases())
     return _aliases()[close[0]][0].name if close else None

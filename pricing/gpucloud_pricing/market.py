@@ -1,7 +1,7 @@
 """The market: every offer of the snapshot, searched by demand.
 
-from gpucloud_pricing import Demand, Market, parse_wishes
-Market.load().search(Demand(gpus=parse_wishes("A100:8")), today=date.today(), limit=5)
+from gpucloud_pricing import Demand, Market, parse_requirements
+Market.load().search(Demand(gpus=parse_requirements("A100:8")), today=date.today(), limit=5)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpucloud_pricing import rules
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
 from gpucloud_pricing.demand import Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
-from gpucloud_pricing.gpus import MAX_COUNT, format_wish
+from gpucloud_pricing.gpus import MAX_COUNT, format_requirement
 from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
 from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, opt_in_head, region_names
 from gpucloud_pricing.purchases import KINDS, PURCHASES, Purchase
@@ -322,7 +322,7 @@ class Market:
         """
         near: list[Refusal] = []
         far: list[Refusal] = []
-        models = {wish.model for wish in demand.gpus} - {None}
+        models = {requirement.model for requirement in demand.gpus} - {None}
         memo: dict[tuple[str, str, str], list[Reason]] = {}
         for kind in self.types.values():
             of_type = _reasons(rules.TYPE_RULES, demand, kind)
@@ -355,11 +355,11 @@ class Market:
         kinds = self.types.values()
         unmet = [w for w in demand.gpus if w.mig is None and not any(rules.grants(w, kind) for kind in kinds)]
         found: dict[str, tuple[Decimal, ...]] = {}
-        for wish in unmet:
-            one = replace(wish, min_count=Decimal(1), max_count=Decimal(1))
-            any_count = replace(wish, min_count=Decimal(0), max_count=Decimal(MAX_COUNT))
+        for requirement in unmet:
+            one = replace(requirement, min_count=Decimal(1), max_count=Decimal(1))
+            any_count = replace(requirement, min_count=Decimal(0), max_count=Decimal(MAX_COUNT))
             counts = {kind.gpu_count for kind in kinds if rules.grants(any_count, kind)}
-            found[format_wish(one)] = tuple(sorted(counts))
+            found[format_requirement(one)] = tuple(sorted(counts))
         return found
 
     def check(self, demand: Demand) -> None:
@@ -484,11 +484,11 @@ class Market:
 
     def _kinds(self, demand: Demand) -> Iterable[InstanceType]:
         """The types with the GPUs; all types, if the demand has no model."""
-        if any(wish.model is None for wish in demand.gpus) or not demand.gpus:
+        if any(requirement.model is None for requirement in demand.gpus) or not demand.gpus:
             return self.types.values()
-        models = dict.fromkeys(wish.model or "" for wish in demand.gpus)
+        models = dict.fromkeys(requirement.model or "" for requirement in demand.gpus)
         kinds = (kind for model in models for kind in self._by_model.get(model, ()))
-        return (kind for kind in kinds if any(rules.grants(wish, kind) for wish in demand.gpus))
+        return (kind for kind in kinds if any(rules.grants(requirement, kind) for requirement in demand.gpus))
 
     def _rank(self, kind: InstanceType) -> dict[str, list[Ranked]]:
         """A type's prices by way of paying, per zone and in the order of choice."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 
-from gpucloud_pricing.likeness import most_like
+from gpucloud_pricing.suggestions import closest
 from gpucloud_pricing.values import Region
 
 MOST_NAMES = 150
@@ -123,7 +123,7 @@ def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]], *,
 def _most_like(pattern: str, names: frozenset[str], *, most: int, least: float) -> list[str]:
     """The names most like a pattern, whatever their case, the likest first; ``least`` from 0 to 1."""
     by_lower = {name.lower(): name for name in sorted(names)}
-    return [by_lower[low] for low in most_like(pattern.lower(), by_lower, most=most, least=least)]
+    return [by_lower[low] for low in closest(pattern.lower(), by_lower, most=most, least=least)]
 
 
 def _any_match(pattern: str, names: frozenset[str]) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, NO_RDMA, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
-from gpucloud_pricing.gpus import GpuWish, format_count, format_wish
+from gpucloud_pricing.gpus import GpuRequirement, format_count, format_requirement
 from gpucloud_pricing.places import admits, admits_type, names_specially, opt_in_head, region_names
 from gpucloud_pricing.purchases import KINDS, Purchase
 from gpucloud_pricing.spot_prices import ABOVE_ON_DEMAND, BELOW_REGION
@@ -91,9 +91,9 @@ class _Hardware(HasGpus, Protocol):
 def gpu(demand: Demand, box: _Hardware) -> str | None:
     """One of the alternatives must match; without any, whole GPUs, or the share of a type named in full."""
     if demand.gpus:
-        if any(grants(wish, box) for wish in demand.gpus):
+        if any(grants(requirement, box) for requirement in demand.gpus):
             return None
-        return f"has {describe_gpus(box)}, wanted {' or '.join(map(format_wish, demand.gpus))}"
+        return f"has {describe_gpus(box)}, wanted {' or '.join(map(format_requirement, demand.gpus))}"
     if box.gpu_count >= 1 or box.name.lower() in map(str.lower, demand.instance_types):
         return None
     return f"has {describe_gpus(box)}; a share must be asked for"
@@ -328,31 +328,31 @@ def describe_gpus(box: HasGpus) -> str:
     return f"{format_count(box.gpu_count)} × {box.gpu_model} {_short(box.gpu_memory_gib)}GB"
 
 
-def grants(wish: GpuWish, box: HasGpus) -> bool:
+def grants(requirement: GpuRequirement, box: HasGpus) -> bool:
     """Whether a box has the GPUs of one alternative."""
-    if wish.model is not None and wish.model != box.gpu_model:
+    if requirement.model is not None and requirement.model != box.gpu_model:
         return False
-    if wish.min_memory_gib is not None and box.gpu_memory_gib < wish.min_memory_gib:
+    if requirement.min_memory_gib is not None and box.gpu_memory_gib < requirement.min_memory_gib:
         return False
-    if wish.max_memory_gib is not None and box.gpu_memory_gib > wish.max_memory_gib:
+    if requirement.max_memory_gib is not None and box.gpu_memory_gib > requirement.max_memory_gib:
         return False
-    low, high = wish.min_count, wish.max_count
-    if wish.mig is not None:
-        per_card = BY_NAME[box.gpu_model].mig.get(int(box.gpu_memory_gib), {}).get(wish.mig)
+    low, high = requirement.min_count, requirement.max_count
+    if requirement.mig is not None:
+        per_card = BY_NAME[box.gpu_model].mig.get(int(box.gpu_memory_gib), {}).get(requirement.mig)
         if per_card is None:
             return False
         low, high = Decimal(math.ceil(low / per_card)), Decimal(math.ceil(high / per_card))
     return low - _TOLERANCE <= box.gpu_count <= high + _TOLERANCE
 
 
-def slices(wish: GpuWish, box: HasGpus) -> tuple[int, ...]:
+def slices(requirement: GpuRequirement, box: HasGpus) -> tuple[int, ...]:
     """The number of MIG slices on each GPU of a matching box: as many as requested, the first GPUs full.
-    Empty for a wish for whole GPUs.
+    Empty for a requirement for whole GPUs.
     """
-    if wish.mig is None:
+    if requirement.mig is None:
         return ()
-    per_card = BY_NAME[box.gpu_model].mig[int(box.gpu_memory_gib)][wish.mig]
-    left = min(int(wish.max_count), per_card * int(box.gpu_count))
+    per_card = BY_NAME[box.gpu_model].mig[int(box.gpu_memory_gib)][requirement.mig]
+    left = min(int(requirement.max_count), per_card * int(box.gpu_count))
     counts: list[int] = []
     while left > 0:
         counts.append(min(left, per_card))

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from gpucloud_pricing.gpu_figures import Card, Figure, card_of
 from gpucloud_pricing.gpu_models import BY_NAME, SOURCES
-from gpucloud_pricing.gpus import GpuWish
+from gpucloud_pricing.gpus import GpuRequirement
 from gpucloud_pricing.rules import STALE, caution
 from gpucloud_pricing.values import InstanceType, Offer
 
@@ -93,8 +93,8 @@ def price_for(offer: Offer, measure: str) -> Decimal | None:
     return None if amount is None or offer.price_usd is None else offer.price_usd / amount
 
 
-def range_wanted(wish: GpuWish, measure: str) -> Range:
-    """The amount of a measure of the GPUs in a wish, over all sizes of memory that it leaves open.
+def range_wanted(requirement: GpuRequirement, measure: str) -> Range:
+    """The amount of a measure of the GPUs in a requirement, over all sizes of memory that it leaves open.
 
     Of a model in several forms, the usual one counts: see :func:`gpucloud_pricing.gpu_figures.card_of`.
 
@@ -102,41 +102,43 @@ def range_wanted(wish: GpuWish, measure: str) -> Range:
         NoFigureError: the GPU or the count is not specified.
         UnknownFigureError: there is no figure.
     """
-    if wish.model is None or wish.mig or wish.min_count != wish.max_count:
+    if requirement.model is None or requirement.mig or requirement.min_count != requirement.max_count:
         raise NoFigureError("specify one GPU and a count: A100-80GB:8")
     found: list[Decimal] = []
-    for card, memory_gib in cards_wanted(wish):
+    for card, memory_gib in cards_wanted(requirement):
         figure = _figure(card, memory_gib, measure)
         if figure is None:
-            message = f"no {measure} figure of {wish.model} is known"
+            message = f"no {measure} figure of {requirement.model} is known"
             raise UnknownFigureError(message, _why_unknown(card, measure))
-        found.append(figure.value * wish.min_count)
+        found.append(figure.value * requirement.min_count)
     return Range(low=min(found), high=max(found))
 
 
-def amount_wanted(wish: GpuWish, measure: str) -> Decimal:
-    """The amount of a measure of the GPUs in a wish.
+def amount_wanted(requirement: GpuRequirement, measure: str) -> Decimal:
+    """The amount of a measure of the GPUs in a requirement.
 
     Raises:
         NoFigureError: as for :func:`range_wanted`, or the amount depends on the size of memory, left open.
     """
-    amount = range_wanted(wish, measure)
+    amount = range_wanted(requirement, measure)
     if amount.low != amount.high:
-        names = " or ".join(f"{wish.model}-{size.normalize():f}GB" for _, size in cards_wanted(wish))
-        raise NoFigureError(f"{wish.model} has more than one size of memory: {names}")
+        names = " or ".join(
+            f"{requirement.model}-{size.normalize():f}GB" for _, size in cards_wanted(requirement)
+        )
+        raise NoFigureError(f"{requirement.model} has more than one size of memory: {names}")
     return amount.low
 
 
-def doubts_of(wish: GpuWish, measure: str) -> list[str]:
-    """Why the figures behind the amount of a wish for one model may be wrong."""
-    found = (_figure(card, memory_gib, measure) for card, memory_gib in cards_wanted(wish))
+def doubts_of(requirement: GpuRequirement, measure: str) -> list[str]:
+    """Why the figures behind the amount of a requirement for one model may be wrong."""
+    found = (_figure(card, memory_gib, measure) for card, memory_gib in cards_wanted(requirement))
     return list(dict.fromkeys(figure.doubt for figure in found if figure and figure.doubt))
 
 
-def cards_wanted(wish: GpuWish) -> list[tuple[Card | None, Decimal]]:
-    """The cards that a wish for one model may mean, one per size of memory, with that size in GiB."""
-    model = BY_NAME[wish.model or ""]
-    sizes = (wish.min_memory_gib,) if wish.min_memory_gib else map(Decimal, model.memory_gib)
+def cards_wanted(requirement: GpuRequirement) -> list[tuple[Card | None, Decimal]]:
+    """The cards that a requirement for one model may mean, one per size of memory, with that size in GiB."""
+    model = BY_NAME[requirement.model or ""]
+    sizes = (requirement.min_memory_gib,) if requirement.min_memory_gib else map(Decimal, model.memory_gib)
     return [(card_of(model.name, size), size) for size in sizes]
 
 

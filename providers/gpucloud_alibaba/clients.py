@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from gpucloud import __version__
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import Answered, ApiCall, Witness
+from gpucloud.clouds.provider import Answered, ApiCall, CallObserver
 from gpucloud.errors import UsageError
 from gpucloud_alibaba.actions import ACTIONS, PRODUCTS, Repeat, refuse_unlisted
 from gpucloud_alibaba.connections import share_pools
@@ -95,7 +95,7 @@ def _guarded(kind: Any) -> Any:
     class Guarded(kind):  # type: ignore[misc]
         """Sends only what :mod:`gpucloud_alibaba.actions` allows."""
 
-        gpucloud_witness: Witness | None = None
+        gpucloud_witness: CallObserver | None = None
         gpucloud_address = ("", "")  # the protocol and the host of its configuration
 
         def call_api(self, params: Any, request: Any, runtime: Any) -> Any:
@@ -198,7 +198,7 @@ class Clients:
         self.profile = profile
         self._credential: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
-        self.witness: Witness | None = None
+        self.witness: CallObserver | None = None
 
     @property
     def home_region(self) -> str:

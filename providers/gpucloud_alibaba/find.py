@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from gpucloud.clouds.kit import Ahead
+from gpucloud.clouds.kit import Prefetch
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     MARKS,
@@ -107,13 +107,13 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
         UsageError: Alibaba Cloud has no such kind.
     """
     place = Place(clients=clients, account=ref.account, region=ref.region)
-    disks = Ahead(lambda: _disks_of(ref, clients))
+    disks = Prefetch(lambda: _disks_of(ref, clients))
     for resource in _read(_look_for(ref), place, Asked(tags={}, id=ref.id)):
         if resource.ref.id == ref.id:
             if isinstance(resource, Machine) and resource.state is State.RUNNING:
                 return replace(resource, parts=(*disks.result(), *resource.parts))
             return resource
-    ended = Ahead(lambda: _ended(ref, clients) if ref.kind is ResourceKind.INSTANCE else None)
+    ended = Prefetch(lambda: _ended(ref, clients) if ref.kind is ResourceKind.INSTANCE else None)
     proof.demand(ref.region)
     machine = ended.result()
     if machine is not None:
@@ -215,7 +215,7 @@ def find(
 
     def once(place: Place, kind: ResourceKind, look: Look, tags: Asked) -> list[Resource]:
         decisive = kind is ResourceKind.INSTANCE and tags is asked[0]  # one proof is enough for a region
-        proven = Ahead(partial(proof.demand, place.region)) if decisive else None
+        proven = Prefetch(partial(proof.demand, place.region)) if decisive else None
         resources = list(_read(look, place, tags))
         if proven is not None and not resources:
             proven.result()

@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 from gpucloud import __version__
 from gpucloud.clouds.kit import witnessed
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import ApiCall, Verdict, Witness
+from gpucloud.clouds.provider import ApiCall, CallObserver, Verdict
 from gpucloud_alibaba.actions import ACTIONS, Repeat, refuse_unlisted
 from gpucloud_alibaba.errors import MalformedAnswerError, classify, reading
 
@@ -60,7 +60,7 @@ class Oss:
         credential: Any,
         region: str,
         endpoint: str | None,
-        witness: Witness | None = None,
+        witness: CallObserver | None = None,
     ) -> None:
         self._region, self._witness = region, witness
         self.url = endpoint or f"https://oss-{region}.aliyuncs.com"

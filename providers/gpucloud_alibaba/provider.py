@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.clouds.abilities import CommitmentInquiry, Inquiry, Traits
-from gpucloud.clouds.kit import Ahead, bid, checked, first_of, refuse_foreign
+from gpucloud.clouds.kit import Prefetch, bid, checked, first_of, refuse_foreign
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
+from gpucloud.clouds.provider import CallObserver, DeletionGraph, Record, Verdict
 from gpucloud.resources import (
     Bounds,
     CloudPolicy,
@@ -141,7 +141,7 @@ class AlibabaProvider:
             token_header="X-aliyun-ecs-metadata-token",  # noqa: S106
         )
 
-    def watch(self, witness: Witness, /) -> None:
+    def watch(self, witness: CallObserver, /) -> None:
         """Reports each changing call from now on."""
         self.clients.witness = witness
 
@@ -170,7 +170,7 @@ class AlibabaProvider:
         if not images.is_own(order.image):
             images.image_for(order.image, order.arch)  # refuses what is not known
         order = self._placed(order)
-        image = Ahead(lambda: self._image_of(order))
+        image = Prefetch(lambda: self._image_of(order))
         market = create.market_of(order, self._bid(order))
         ends = self._ends.setdefault(order.key, create.release_time(order.deadline, self._clock()))
         erdma = None if order.fabric is None else self._erdma_of(order)
@@ -199,7 +199,7 @@ class AlibabaProvider:
 
     def find(self, search: Search, /) -> SearchResult:
         """All resources with gpucloud's tags, in the regions of the search or in all of the account."""
-        asked = Ahead(self.account)
+        asked = Prefetch(self.account)
         regions = search.regions if search.regions is not None else self._regions()
         account = asked.result()
         places = [Place(clients=self.clients, account=account, region=region) for region in regions]

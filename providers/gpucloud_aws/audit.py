@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpucloud.clouds.provider import ApiCall, Witness
+from gpucloud.clouds.provider import ApiCall, CallObserver
 from gpucloud_aws.actions import ACTIONS, Repeat
 
 CLOUD = "aws"
@@ -25,7 +25,7 @@ _NAMES = (
 _TARGET, _DRY, _ANSWERED = "gpucloud_target", "gpucloud_dry_run", "gpucloud_answered"
 
 
-def listen(events: Any, region: str, witness: Witness) -> None:
+def listen(events: Any, region: str, witness: CallObserver) -> None:
     """Registers with a client's events.
 
     Args:

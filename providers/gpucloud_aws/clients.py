@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import Witness
+from gpucloud.clouds.provider import CallObserver
 from gpucloud_aws import audit
 from gpucloud_aws.actions import refuse_nonsense, refuse_unlisted
 from gpucloud_aws.errors import guarded, reading
@@ -65,7 +65,7 @@ class Clients:
         self.profile = profile
         self._few = threading.BoundedSemaphore(KEPT_BRIEFLY)
         self._session: Session | None = None
-        self.witness: Witness | None = None
+        self.witness: CallObserver | None = None
         self._clients: dict[tuple[str, str, int], Any] = {}
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.provider import BegunError
+from gpucloud.clouds.provider import PartialCreateError
 from gpucloud.resources import TAG_PREFIX, Request, Resource, ResourceKind, SnapshotOrder
 from gpucloud_aws.errors import NotVisibleError, code_of, reading
 from gpucloud_aws.find import resource_of
@@ -49,7 +49,7 @@ def create(request: Request, ec2: EC2Client) -> list[Resource]:
     AWS refuses a second image of the same name, also one of a call that was delivered twice.
 
     Raises:
-        BegunError: the image, or its snapshot, is not shown yet.
+        PartialCreateError: the image, or its snapshot, is not shown yet.
     """
     made = _made(request, ec2)
     if not made:
@@ -61,7 +61,7 @@ def create(request: Request, ec2: EC2Client) -> list[Resource]:
         made = _made(request, ec2)
     if {each.ref.kind for each in made} != {ResourceKind.IMAGE, ResourceKind.SNAPSHOT}:
         name = request["create_image"]["Name"]
-        raise BegunError from NotVisibleError(f"AWS does not show image {name} and its snapshot yet")
+        raise PartialCreateError from NotVisibleError(f"AWS does not show image {name} and its snapshot yet")
     return made
 
 

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from gpucloud.clouds.abilities import CommitmentInquiry, DatabaseLogin, Inquiry, Traits
-from gpucloud.clouds.kit import Ahead, checked, first_of, refuse_foreign, together
+from gpucloud.clouds.kit import Prefetch, checked, first_of, refuse_foreign, together
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
+from gpucloud.clouds.provider import CallObserver, DeletionGraph, Record, Verdict
 from gpucloud.resources import (
     EXPIRES_TAG,
     Bounds,
@@ -124,7 +124,7 @@ class AwsProvider:
             token_header="X-aws-ec2-metadata-token",  # noqa: S106
         )
 
-    def watch(self, witness: Witness, /) -> None:
+    def watch(self, witness: CallObserver, /) -> None:
         """Reports each changing call from now on."""
         self.clients.witness = witness
 
@@ -162,7 +162,7 @@ class AwsProvider:
             if order.zone
             else network.subnet_for(order.instance_type, choice, ec2)
         )
-        joint = Ahead(lambda: cluster.joint_of(order, ec2)) if order.nodes > 1 else None
+        joint = Prefetch(lambda: cluster.joint_of(order, ec2)) if order.nodes > 1 else None
         fabric = joint.result() if joint and order.fabric else None  # refuses before anything is made
         tags = create.tags_of(order)
         group, let_in = network.group(order, subnet.vpc, ec2, record, tags)
@@ -228,7 +228,7 @@ class AwsProvider:
 
     def find(self, search: Search, /) -> SearchResult:
         """All resources with gpucloud's tags, in the regions of the search or in all enabled ones."""
-        account = Ahead(self.account)
+        account = Prefetch(self.account)
         regions = search.regions if search.regions is not None else self._enabled_regions()
         return find.find(search, regions, account.result, self.clients.ec2, self._zone_id_in)
 

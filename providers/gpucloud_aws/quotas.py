@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
-from gpucloud.clouds.kit import Ahead, in_threads
+from gpucloud.clouds.kit import Prefetch, in_threads
 from gpucloud.resources import Quota
 from gpucloud_aws.errors import reading
 from gpucloud_pricing.purchases import Purchase
@@ -71,7 +71,7 @@ def headroom(
         with reading("GetServiceQuota"):
             return Decimal(str(answer["Quota"]["Value"]))
 
-    limits = Ahead(lambda: in_threads(limit_of, types))
+    limits = Prefetch(lambda: in_threads(limit_of, types))
     used: dict[str, int] = dict.fromkeys(types, 0)
     for name, vcpus in _running(ec2(), spot=purchase is Purchase.SPOT):
         code = code_for(name, purchase)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import Witness
+from gpucloud.clouds.provider import CallObserver
 from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError, reading
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Clients:
         self._made: dict[str, Any] = {}
         self._confirming = threading.Lock()
         self._confirmed: str | None = None
-        self.witness: Witness | None = None
+        self.witness: CallObserver | None = None
 
     @property
     def endpoint(self) -> str:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, NoReturn, assert_never
 
 from gpucloud.clouds.kit import Limits, bid, check_limits, in_threads
-from gpucloud.clouds.provider import BegunError, Record
+from gpucloud.clouds.provider import PartialCreateError, Record
 from gpucloud.errors import RULES, ErrorClass, UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
 from gpucloud_azure import extend, identity, images, schedule
@@ -239,9 +239,9 @@ def create(
         _watch(machines, clients, pause, monotonic)
     except Exception as error:
         if not _is_definite(error):
-            raise BegunError(str(error)) from error
+            raise PartialCreateError(str(error)) from error
         for refused in remove(ids, clients).values():
-            raise BegunError from refused
+            raise PartialCreateError from refused
         raise
     return machines
 
@@ -264,7 +264,7 @@ def _put_all(request: Request, ids: Sequence[str], clients: Clients, public_key:
         there = remove(ids, clients)
         for id_, outcome in zip(ids, outcomes, strict=True):
             if isinstance(outcome, Machine) and id_ in there:
-                raise BegunError from there[id_]
+                raise PartialCreateError from there[id_]
         raise errors[0]
     return [outcome for outcome in outcomes if isinstance(outcome, Machine)]
 
@@ -278,7 +278,7 @@ def _fail_begun(error: Exception) -> NoReturn:
     """Raises for a machine that may exist: that the last call was not sent proves nothing about it."""
     if _was_sent(error):
         raise error
-    raise BegunError(str(error)) from error
+    raise PartialCreateError(str(error)) from error
 
 
 def _is_definite(error: Exception) -> bool:

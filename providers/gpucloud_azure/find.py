@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpucloud.clouds.kit import Ahead, in_threads, together
+from gpucloud.clouds.kit import Prefetch, in_threads, together
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import (
     MARKS,
@@ -353,7 +353,7 @@ def find(search: Search, clients: Clients, regions: Callable[[], Sequence[str]])
         return SearchResult(resources=())
     account = clients.subscription()
     try:
-        allowed = Ahead(lambda: may(clients, "Microsoft.Resources/subscriptions/resourceGroups/read"))
+        allowed = Prefetch(lambda: may(clients, "Microsoft.Resources/subscriptions/resourceGroups/read"))
         things = [thing for thing in _read(search, clients, account) if _matches(thing, search)]
         if not things and not allowed.result():
             return _unread(search, regions, "the list is empty, and these credentials may not read it all")

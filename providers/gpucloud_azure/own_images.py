@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpucloud.clouds.provider import BegunError, Record
+from gpucloud.clouds.provider import PartialCreateError, Record
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Request, Resource, ResourceKind, SnapshotOrder
 from gpucloud_azure.clients import Clients
@@ -83,7 +83,7 @@ def create(request: Request, clients: Clients, sleep: Callable[[float], None]) -
     """Puts the version, unless an earlier try of this call has done so, and waits until it is complete.
 
     Raises:
-        BegunError: it is there, and how far it has come is not known.
+        PartialCreateError: it is there, and how far it has come is not known.
         FailedImageError: Azure could not make it.
     """
     resources = clients.resources().resources
@@ -93,7 +93,7 @@ def create(request: Request, clients: Clients, sleep: Callable[[float], None]) -
     try:
         shown = _await(request, clients, sleep)
     except Exception as error:
-        raise BegunError(str(error)) from error
+        raise PartialCreateError(str(error)) from error
     if text_at(shown, "properties", "provisioningState") == "Failed":
         raise FailedImageError("Azure could not make an image version of this disk")
     made = resource_of({**shown, "type": TYPES[ResourceKind.IMAGE].type, "id": id_}, request["account"])

@@ -22,7 +22,7 @@ from azure.core.pipeline.policies import (
 
 from gpucloud import __version__
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import ApiCall, Witness
+from gpucloud.clouds.provider import ApiCall, CallObserver
 from gpucloud_azure.actions import changing, refuse_unlisted, region_in
 from gpucloud_azure.json_paths import refuse_nonsense
 
@@ -92,7 +92,7 @@ class Sense(SansIOHTTPPolicy[Any, Any]):
 class Record(HTTPPolicy[Any, Any]):
     """Reports every changing call, before it is sent and with its outcome."""
 
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, witness: CallObserver) -> None:
         super().__init__()
         self._witness = witness
 
@@ -117,7 +117,7 @@ class Record(HTTPPolicy[Any, Any]):
 
 
 def policies_of(
-    profile: Profile, credential: TokenCredential, scope: str, endpoint: str, witness: Witness | None
+    profile: Profile, credential: TokenCredential, scope: str, endpoint: str, witness: CallObserver | None
 ) -> list[Any]:
     """A new chain of policies for one client: the SDK links them to each other, so none is shared."""
     from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy

@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud.clouds.abilities import CommitmentInquiry, DatabaseLogin, Inquiry, Traits
-from gpucloud.clouds.kit import Ahead, first_of, refuse_foreign
+from gpucloud.clouds.kit import Prefetch, first_of, refuse_foreign
 from gpucloud.clouds.profile import Profile
-from gpucloud.clouds.provider import DeletionGraph, Record, Verdict, Witness
+from gpucloud.clouds.provider import CallObserver, DeletionGraph, Record, Verdict
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import (
     Bounds,
@@ -95,7 +95,7 @@ class AzureProvider:
         self._announced = network.Announced()
         self._families = quotas.Families()
         self._host_encryption: bool | None = None
-        self._key: Ahead[str] | None = None
+        self._key: Prefetch[str] | None = None
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ class AzureProvider:
         """By Resource Manager, with the machine's own identity."""
         return identity.self_delete(self.clients.endpoint)
 
-    def watch(self, witness: Witness, /) -> None:
+    def watch(self, witness: CallObserver, /) -> None:
         """Reports each changing call from now on."""
         self.clients.witness = witness
 
@@ -162,8 +162,8 @@ class AzureProvider:
         trusted = partial(own_images.is_trusted, clients=self.clients)
         image = images.image_for(order.image, order.arch, order.instance_type, trusted)
         self._begin_key()
-        host_encryption = Ahead(self._has_host_encryption)
-        scheduled = Ahead(lambda: create.schedule_end(order, record, self.clients))
+        host_encryption = Prefetch(self._has_host_encryption)
+        scheduled = Prefetch(lambda: create.schedule_end(order, record, self.clients))
         nics = network.make(order, record, self.clients, self._addresses, self._announced)
         scheduled.result()  # before the machines exist
         return create.request_of(order, nics=nics, image=image, host_encryption=host_encryption.result())
@@ -394,10 +394,10 @@ class AzureProvider:
             hint="use the subscription that it was made in (AZURE_SUBSCRIPTION_ID)",
         )
 
-    def _begin_key(self) -> Ahead[str]:
+    def _begin_key(self) -> Prefetch[str]:
         """All machines of a process share a public key whose private key is discarded."""
         if self._key is None:
-            self._key = Ahead(create.throw_away_key)
+            self._key = Prefetch(create.throw_away_key)
         return self._key
 
     def _has_host_encryption(self) -> bool:

@@ -119,7 +119,7 @@ class Box:
     # --- life
 
     async def boot(self) -> None:
-        """Does what cloud-init does, in its order; what is once per instance is done once."""
+        """Runs the stages of cloud-init; what is per instance runs once."""
         self._boots += 1
         this_boot = self._boots
         self.running, self.booted = True, False

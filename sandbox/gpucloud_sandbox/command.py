@@ -22,7 +22,7 @@ from gpucloud_pricing import format_money
 from gpucloud_sandbox.review import Review
 
 if TYPE_CHECKING:
-    from gpucloud.cli.documents import SandboxStatusDocument
+    from gpucloud.cli.documents.sandbox import SandboxStatusDocument
     from gpucloud_sandbox.client import SandboxClient
 
 Json = Mapping[str, Any]

@@ -204,7 +204,7 @@ class Emulator(Protocol):
         ...
 
     def tick(self) -> None:
-        """Does what is due by the clock: transitions, interruptions."""
+        """Advances the cloud to its present time: transitions, interruptions."""
         ...
 
     def resume(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -257,11 +258,11 @@ def test_a_box_of_a_with_block_ends_with_it_also_by_an_exception(client: Client,
     assert endpoint.client.status()["billing"] == []
 
 
-@pytest.mark.parametrize("verb", ["plan", "launch", "launch_all", "run"])
+@pytest.mark.parametrize("verb", ["plan", "launch", "launch_all", "run", "runs.start"])
 def test_the_name_of_a_gpu_is_no_spec_and_the_error_says_what_to_pass(client: Client, verb: str) -> None:
-    words = ("true",) if verb == "run" else ()
+    words = ("true",) if verb.startswith("run") else ()
     with pytest.raises(UsageError, match=f"^{verb} takes a Spec") as refused:
-        getattr(client, verb)("T4", *words)
+        attrgetter(verb)(client)("T4", *words)
     assert "Spec(gpu='T4')" in (refused.value.hint or "")
 
 

@@ -517,7 +517,7 @@ MUTANTS = (
     Mutant(
         "what was not sent is only a create's last call",
         "gpucloud/clouds/cloud.py",
-        " and not isinstance(error, BegunError):",
+        " and not isinstance(error, PartialCreateError):",
         ":",
     ),
     Mutant(
@@ -613,7 +613,7 @@ MUTANTS = (
     Mutant(
         "a cloud that is silent is left out",
         "gpucloud/ending/reconcile.py",
-        "        if not any(map(context.is_silent, clouds))\n",
+        "        if not any(map(context.is_unresponsive, clouds))\n",
         "        if True\n",
         BOUNDED,
     ),
@@ -700,7 +700,7 @@ MUTANTS = (
     Mutant(
         "a signal ends a wait",
         "gpucloud/runtime/tasks.py",
-        "        if not self._deaf:\n",
+        "        if not self._signals_deferred:\n",
         "        if False:\n",
         TASKS,
     ),
@@ -721,15 +721,15 @@ MUTANTS = (
     Mutant(
         "a silent cloud is not asked again",
         "gpucloud/ending/reconcile.py",
-        "        if not any(map(context.is_silent, clouds))\n",
+        "        if not any(map(context.is_unresponsive, clouds))\n",
         "",
         BOUNDED,
     ),
     Mutant(
         "what was begun is finished",
         "gpucloud/runtime/tasks.py",
-        "        self._deaf += 1\n",
-        "        self._deaf += 0\n",
+        "        self._signals_deferred += 1\n",
+        "        self._signals_deferred += 0\n",
         TASKS,
     ),
     Mutant(

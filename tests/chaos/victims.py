@@ -75,7 +75,7 @@ from gpucloud_alibaba.images import table as alibaba_images
 from gpucloud_aws.images import table as aws_images
 from gpucloud_azure.create import throw_away_key
 from gpucloud_pricing import Demand
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_templates.software import driver, releases
 from tests.bench import Bench
 from tests.builders import Clock
@@ -112,7 +112,7 @@ def warm_up() -> None:
     for entry in ENTRY_POINTS(group="gpucloud.providers"):
         entry.load()
     for cloud in ("aws", "azure", "alibaba"):
-        MARKET.search(Demand(gpus=parse_wishes("T4"), clouds=(cloud,)), datetime.now(UTC).date())
+        MARKET.search(Demand(gpus=parse_requirements("T4"), clouds=(cloud,)), datetime.now(UTC).date())
 
 
 warm_up()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from gpucloud.cli.app import COMMANDS, relays
+from gpucloud.cli.app import COMMANDS, functions_of, relays
 from gpucloud.cli.failure import as_text, report
 from gpucloud.cli.output import Output, clean, encode
 from gpucloud.config import find_owner, find_paths
@@ -192,11 +191,10 @@ def test_a_bad_spec_exits_2_before_anything_is_made(gpucloud: Run, tmp_path: Pat
 
 
 def test_every_command_of_the_table_exists_and_explains_itself() -> None:
-    for entry in COMMANDS.values():
-        module, _, attribute = entry.target.partition(":")
-        found = getattr(importlib.import_module(module), attribute)
+    for name in COMMANDS:
+        found = functions_of(name)
         functions = [found] if callable(found) else list(found.values())
-        assert all(function.__doc__ for function in functions), entry.target
+        assert all(function.__doc__ for function in functions), name
 
 
 def test_the_schema_and_the_completion_are_printed_as_they_are_used(gpucloud: Run) -> None:

@@ -18,7 +18,7 @@ from gpucloud.planning.volume_move import FreeNames
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.between import server_line
 from gpucloud.ssh.client import ConnectionFailedError
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_pricing.purchases import Purchase
 from tests.builders import a_box
 from tests.cli.test_guard import CLOUDS
@@ -147,7 +147,9 @@ def test_the_question_names_the_volumes_and_what_they_cost_and_no_leaves_nothing
     argv = [str(PROGRAMS / "gpucloud"), "move", "x", "--to", "use1-az2"]
     terminal = Terminal(argv, {**cli.environ, "TERM": "dumb", "COLUMNS": "200"}, cli.home)
     shown = terminal.sees("Launch x-2 at the first attempt that succeeds")
-    assert "data comes along to /data as data-2: 100 GiB in aws use1-az2, filled from a snapshot" in shown
+    assert (
+        "data is copied to data-2, mounted at /data: 100 GiB in aws use1-az2, filled from a snapshot" in shown
+    )
     assert "costs $0.2630 per day" in shown
     assert "gpucloud volume delete data" in shown
     terminal.type("\x03")
@@ -210,7 +212,7 @@ def test_the_gpus_of_a_box_can_be_asked_for_elsewhere_whatever_their_count() -> 
     for model, count in sizes:
         gpu = Gpu(model=model, count=count)
         box = a_box(offer=Offer(instance_type="t", purchase=Purchase.SPOT, gpu=gpu))
-        [wish] = parse_wishes(Spec(gpu=gpu_of(box)).gpu or "")
+        [wish] = parse_requirements(Spec(gpu=gpu_of(box)).gpu or "")
         assert (wish.model, wish.min_count, wish.max_count) == (model, count, count)
 
 

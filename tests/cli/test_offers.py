@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud_pricing import Demand, Market, parse_wishes
+from gpucloud_pricing import Demand, Market, parse_requirements
 from tests.shell import Run
 
 
@@ -22,7 +22,7 @@ def today() -> date:
 def test_json_is_one_document_with_every_matching_offer_in_the_order_of_choosing(run: Run) -> None:
     code, out, _ = run("offers", "--gpu", "A100:8", "--json")
     document = json.loads(out)
-    expected = Market.load().search(Demand(gpus=parse_wishes("A100:8")), today())
+    expected = Market.load().search(Demand(gpus=parse_requirements("A100:8")), today())
     assert code == 0
     assert document["schema"] == "gpucloud.offers/v1"
     assert [(o["cloud"], o["region"], o["zone"], o["instance_type"]) for o in document["offers"]] == [

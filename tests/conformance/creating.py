@@ -12,7 +12,7 @@ from functools import partial
 from gpucloud.clouds.abilities import Reservations
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import RULES, ErrorClass
-from gpucloud.resources import Machine, ResourceKind, Vacancy
+from gpucloud.resources import Machine, NodeSlot, ResourceKind
 from gpucloud_pricing.purchases import Purchase
 from tests.builders import Told
 from tests.conformance.harness import (
@@ -138,7 +138,7 @@ class Creating(Conformance):
         eventually(harness, lambda: ids(pair) <= machines_of(harness, order), "shown")
         harness.provider.delete(pair[1].ref)
         eventually(harness, lambda: is_gone(harness, pair[1].ref), "gone")
-        alone = replace(order, key=f"{order.key[:-1]}x", vacancy=Vacancy(rank=1, key=order.key))
+        alone = replace(order, key=f"{order.key[:-1]}x", vacancy=NodeSlot(rank=1, key=order.key))
         told = Told()
         request = harness.provider.prepare(alone, told)
         joined = eventually(harness, lambda: harness.provider.create(request), "created")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.clouds.provider import BegunError
+from gpucloud.clouds.provider import PartialCreateError
 from gpucloud.ending.discovery import begin, finish
 from gpucloud.ending.reconcile import refresh, refresh_all, remains, settle
 from gpucloud.ending.recover import adopt_found
@@ -178,7 +178,7 @@ class CutOff(MemoryProvider):
 
     def create(self, request: Request, /) -> Sequence[Machine]:
         super().create(request)
-        raise BegunError from ConnectionLost(sent=False)
+        raise PartialCreateError from ConnectionLost(sent=False)
 
 
 def test_what_a_create_that_was_cut_off_has_made_is_ended(bench: Bench) -> None:

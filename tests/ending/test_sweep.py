@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpucloud.costs.resource_prices import price_of
-from gpucloud.ending.discovery import EVERYWHERE, Survey, begin, by_box, finish
+from gpucloud.ending.discovery import EVERYWHERE, DiscoveryResult, begin, by_box, finish
 from gpucloud.ending.recover import adopt_box, state_of
 from gpucloud.ending.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
 from gpucloud.errors import OwedError
@@ -225,7 +225,9 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
         a_machine(tags=BadTags(shown={"owner": owner, "box": "b-x"}, wrong="gpucloud:expires is 'soon'"))
         for owner in (OWNER, "u-other")
     )
-    survey = Survey(resources=(), unread=(), left_out={}, clocks={"aws": NOW}, suspects=(ours, theirs))
+    survey = DiscoveryResult(
+        resources=(), unread=(), left_out={}, clocks={"aws": NOW}, suspects=(ours, theirs)
+    )
     boxes = {"b-x": known(BoxState.DELETED)}
     finds = judge(survey, boxes, mine=Search(owner=OWNER), older_than=timedelta(), may_take=lambda _: True)
     assert {find.resource.ref: (find.reason, find.unwanted) for find in finds} == {
@@ -237,7 +239,7 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
 def judged(
     resources: list[Resource], *boxes: Any, owner: str = OWNER, older_than: timedelta = OLD_ENOUGH
 ) -> list[Find]:
-    survey = Survey(resources=tuple(resources), unread=(), left_out={}, clocks={"aws": NOW})
+    survey = DiscoveryResult(resources=tuple(resources), unread=(), left_out={}, clocks={"aws": NOW})
     journal = {box.id: box for box in boxes if box is not None}
     return judge(
         survey,
@@ -295,7 +297,7 @@ def test_ages_and_ends_go_by_the_clock_of_the_cloud() -> None:
         replace(found(), ref=a_ref(cloud=cloud, kind=ResourceKind.DISK)) for cloud in ("aws", "azure")
     )
     clocks = {"aws": NOW, "azure": NOW - AN_HOUR}
-    survey = Survey(resources=resources, unread=(), left_out={}, clocks=clocks)
+    survey = DiscoveryResult(resources=resources, unread=(), left_out={}, clocks=clocks)
     finds = judge(survey, {}, mine=Search(owner=OWNER), older_than=OLD_ENOUGH, may_take=lambda _: True)
     assert {find.resource.ref.cloud: find.reason for find in finds} == {
         "aws": Reason.NOT_IN_JOURNAL,

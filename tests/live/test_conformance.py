@@ -23,7 +23,7 @@ from gpucloud.clouds.provider import Provider
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.resources import Order
-from gpucloud_pricing import Demand, Market, parse_wishes
+from gpucloud_pricing import Demand, Market, parse_requirements
 from gpucloud_pricing.purchases import Purchase
 from tests.builders import an_order
 from tests.conformance import Harness, ProviderConformance
@@ -93,7 +93,7 @@ def cheapest(provider: Provider) -> Candidate:
     """The cheapest machine with a T4 that the cloud sells by the hour, in a zone that it names itself."""
     regions = tuple(filter(None, (os.environ.get("GPUCLOUD_LIVE_REGION"),)))
     demand = Demand(
-        gpus=parse_wishes("T4"), purchases=("on_demand",), clouds=(provider.name,), regions=regions
+        gpus=parse_requirements("T4"), purchases=("on_demand",), clouds=(provider.name,), regions=regions
     )
     offer = candidates_of(Market.load().search(demand, today=datetime.now(UTC).date()))[0]
     prices = provider.ability(Prices)

@@ -12,7 +12,7 @@ import pytest
 
 from gpucloud.errors import UsageError
 from gpucloud.market.discounts import OwnConditions
-from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer, Price, parse_wishes
+from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer, Price, parse_requirements
 from gpucloud_pricing.computation import Computation
 from gpucloud_pricing.estimate import estimate
 from gpucloud_pricing.figures import figures
@@ -21,7 +21,9 @@ from gpucloud_pricing.values import SavingsPlan
 
 TODAY = date(2026, 11, 20)
 LIST = Market.load()
-WHERE = Demand(gpus=parse_wishes("T4"), clouds=("aws",), regions=("us-east-1",), purchases=PURCHASES, cpus=4)
+WHERE = Demand(
+    gpus=parse_requirements("T4"), clouds=("aws",), regions=("us-east-1",), purchases=PURCHASES, cpus=4
+)
 
 
 def read(tmp_path: Path, text: str) -> OwnConditions:

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from gpucloud.market.catalog import Catalog
-from gpucloud.planning.egress import Carried
+from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.plan import rank
 from tests.planning.test_plan import a_candidate
 
@@ -19,8 +19,8 @@ OTHER_REGION = "aws/us-west-2/z"
 UNPRICED = "aws/cn-north-1/z"  # no price of data that leaves it was found
 
 
-def carried(gib: str | None, hours: str = "10", nodes: int = 1) -> Carried:
-    return Carried(
+def carried(gib: str | None, hours: str = "10", nodes: int = 1) -> CheckpointTransfer:
+    return CheckpointTransfer(
         url="s3://lab/r1",
         place=("aws", "us-east-1"),
         gib=None if gib is None else Decimal(gib),
@@ -43,7 +43,7 @@ def carried(gib: str | None, hours: str = "10", nodes: int = 1) -> Carried:
     ],
 )
 def test_a_run_leaves_the_region_of_its_bucket_only_where_that_saves_more_than_the_traffic_costs(
-    carries: Carried, here: str, there: tuple[str, str], wins: str, sentence: str
+    carries: CheckpointTransfer, here: str, there: tuple[str, str], wins: str, sentence: str
 ) -> None:
     offers = [a_candidate(HERE, here), a_candidate(*there)]
     first = rank(carries.ordered(MARKET, offers))[0]

@@ -17,12 +17,12 @@ from gpucloud.planning.plan import (
     Candidate,
     Plan,
     attempts,
-    hopeful,
     into_held,
     rank,
     repriced,
     requote,
     under,
+    worth_quoting,
 )
 from gpucloud.planning.saved_plan import changes, renewed
 from gpucloud.resources import HeldCapacity, Quote
@@ -126,11 +126,11 @@ def test_a_doubtful_zone_is_asked_for_first_and_wins_at_the_price_of_today_alone
         a_candidate("aws/r1/z1", "0.4", flags=("stale", "implausible", "below_region")),
         a_candidate("aws/r2/z1", "1", flags=("stale",)),
     ]
-    assert places(hopeful(offers)) == ["aws/r1/z1", "aws/r2/z1"]
+    assert places(worth_quoting(offers)) == ["aws/r1/z1", "aws/r2/z1"]
     bargain = requote(offers, [a_quote("aws/r1/z1", "0.4")], usd=usd, plausible=anything)
     assert [(c.place.split()[1], c.flags) for c in rank(bargain)] == [("r1", ()), ("r2", ("stale",))]
     doubted = requote(offers, [a_quote("aws/r1/z1", "0.4")], usd=usd, plausible=lambda _, __: False)
-    assert places(hopeful(doubted)) == ["aws/r2/z1", "aws/r1/z1"]
+    assert places(worth_quoting(doubted)) == ["aws/r2/z1", "aws/r1/z1"]
 
 
 def test_at_most_twenty_attempts_are_made() -> None:

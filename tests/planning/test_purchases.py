@@ -7,7 +7,7 @@ import pytest
 from gpucloud.journal.policy import Rules
 from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import capped, into_held, margin_of
-from gpucloud.planning.planner import candidates_of, wish_for
+from gpucloud.planning.planner import candidates_of, plan_request
 from gpucloud.resources import HeldCapacity
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Demand, Market
@@ -31,10 +31,10 @@ def test_a_plan_searches_the_prices_that_are_listed_for_it_and_buys_as_it_was_as
     purchase: Purchase,
 ) -> None:
     """One candidate of the market, which the policy, the held capacity and the ceiling leave as it is."""
-    wish = wish_for(Spec(purchase=[str(purchase)]), accept_snapshot_price=True, to_buy=False)
-    assert wish.demand.purchases == (purchase.kind.listed_as,)
-    found = candidates_of(MARKET.search(wish.demand, START.date()))
-    candidates, removed = permitted(Rules(purchase=(str(purchase),)), MARKET, found, wish.purchases)
+    request = plan_request(Spec(purchase=[str(purchase)]), accept_snapshot_price=True, to_buy=False)
+    assert request.demand.purchases == (purchase.kind.listed_as,)
+    found = candidates_of(MARKET.search(request.demand, START.date()))
+    candidates, removed = permitted(Rules(purchase=(str(purchase),)), MARKET, found, request.purchases)
     assert not removed
     bought = [each for each in candidates if each.purchase is purchase]
     (candidate,) = bought + into_held(candidates, [HELD] if purchase.kind.paid_already else [], nodes=1)

@@ -18,7 +18,7 @@ from gpucloud_pricing import (
     Offer,
     Rate,
     Tariff,
-    parse_wishes,
+    parse_requirements,
 )
 from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.estimate import compare, estimate, hourly, on_demand_prices, place_of, ways
@@ -335,7 +335,7 @@ def test_what_is_due_at_once_is_told_for_all_nodes() -> None:
 
 def test_ways_of_paying_are_compared_for_the_same_place_and_sorted_by_what_they_should_cost() -> None:
     real = Market.load()
-    found = real.search(Demand(gpus=parse_wishes("T4"), purchases=PURCHASES), TODAY)
+    found = real.search(Demand(gpus=parse_requirements("T4"), purchases=PURCHASES), TODAY)
     usage = Usage(hours=Decimal(72))
     chosen = ways(real, found, PURCHASES, usage, 1)
     estimates = compare(real, chosen, usage, on_demand_prices(real, chosen))

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucloud_pricing import MODELS, BadWishError, GpuWish, Market, format_wish, parse_wishes
+from gpucloud_pricing import (
+    MODELS,
+    BadWishError,
+    GpuRequirement,
+    Market,
+    format_requirement,
+    parse_requirements,
+)
 from gpucloud_pricing.gpu_models import SOURCES
 from gpucloud_pricing.gpus import format_count
 
@@ -35,7 +42,7 @@ from gpucloud_pricing.gpus import format_count
     ],
 )
 def test_the_grammar_forgives_spelling_and_means_one_thing(text: str, written: str) -> None:
-    assert ",".join(map(format_wish, parse_wishes(text))) == written
+    assert ",".join(map(format_requirement, parse_requirements(text))) == written
 
 
 @pytest.mark.parametrize(
@@ -61,13 +68,13 @@ def test_the_grammar_forgives_spelling_and_means_one_thing(text: str, written: s
 )
 def test_a_bad_demand_says_what_is_wrong_and_what_is_near(text: str, message: str) -> None:
     with pytest.raises(BadWishError) as caught:
-        parse_wishes(text)
+        parse_requirements(text)
     assert message in str(caught.value)
 
 
 def test_a_bad_model_carries_the_value_the_choices_and_the_nearest() -> None:
     with pytest.raises(BadWishError) as caught:
-        parse_wishes("T4:1,A10O:2")
+        parse_requirements("T4:1,A10O:2")
     assert caught.value.value == "A10O"
     assert caught.value.nearest == "A100"
     assert {"A100", "H100", "T4"} <= set(caught.value.allowed)
@@ -81,7 +88,7 @@ def counts() -> st.SearchStrategy[tuple[Decimal, Decimal]]:
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> GpuWish:
+def requirements(draw: st.DrawFn) -> GpuRequirement:
     low, high = draw(counts())
     model = draw(st.sampled_from(MODELS))
     memory = draw(st.sampled_from([None, *model.memory_gib]))
@@ -92,31 +99,31 @@ def wishes(draw: st.DrawFn) -> GpuWish:
         bottom, top = sorted(draw(st.tuples(st.integers(1, 300), st.integers(1, 300))))
         ends = draw(st.sampled_from([(bottom, top), (bottom, None), (None, top)]))
         smallest, largest = (None if end is None else Decimal(end) for end in ends)
-        return GpuWish(
+        return GpuRequirement(
             model=None, min_memory_gib=smallest, max_memory_gib=largest, min_count=low, max_count=high
         )
-    return GpuWish(
+    return GpuRequirement(
         model=model.name, min_memory_gib=size, max_memory_gib=size, min_count=low, max_count=high, mig=mig
     )
 
 
-@given(st.lists(wishes(), min_size=1, max_size=4))
-def test_whatever_is_written_is_read_back_the_same(wanted: list[GpuWish]) -> None:
-    text = ",".join(map(format_wish, wanted))
-    assert parse_wishes(text) == tuple(wanted)
+@given(st.lists(requirements(), min_size=1, max_size=4))
+def test_whatever_is_written_is_read_back_the_same(wanted: list[GpuRequirement]) -> None:
+    text = ",".join(map(format_requirement, wanted))
+    assert parse_requirements(text) == tuple(wanted)
     spelled = text.lower().replace("-", " ")
-    assert parse_wishes(f" {spelled} ") == tuple(wanted)
+    assert parse_requirements(f" {spelled} ") == tuple(wanted)
 
 
 @given(st.text(max_size=40) | st.text(alphabet="A1048GBgbTtHh.:/,- 0", max_size=20))
 @settings(max_examples=500)
 def test_any_text_is_either_a_demand_or_one_clear_error(text: str) -> None:
     try:
-        found = parse_wishes(text)
+        found = parse_requirements(text)
     except BadWishError as error:
         assert str(error)  # noqa: PT017
         return
-    assert parse_wishes(",".join(map(format_wish, found))) == found
+    assert parse_requirements(",".join(map(format_requirement, found))) == found
 
 
 def test_the_vocabulary_has_every_model_and_memory_size_of_the_data() -> None:

@@ -24,7 +24,7 @@ from gpucloud_pricing import (
     Rate,
     Region,
     TariffTable,
-    parse_wishes,
+    parse_requirements,
 )
 from gpucloud_pricing.gpus import format_count
 from tests.builders import a_price, an_instance_type
@@ -160,7 +160,7 @@ def demands() -> list[tuple[str, str | None, str, str]]:
 def test_the_first_offer_for_every_gpu_and_count_is_what_a_plain_reading_gives(purchase: str) -> None:
     for model, memory, count, arch in demands():
         text = f"{model}{f'-{memory}GB' if memory else ''}:{format_count(Decimal(count))}"
-        demand = Demand(gpus=parse_wishes(text), arch=arch, purchases=(purchase,))
+        demand = Demand(gpus=parse_requirements(text), arch=arch, purchases=(purchase,))
         assert first(demand) == brute_force(model, memory, count, arch, purchase), text
 
 
@@ -184,7 +184,7 @@ def names(m: Market, demand: Demand | None = None, **options: Any) -> list[str]:
 
 def test_a_planted_cheaper_price_changes_the_answer() -> None:
     real = market()
-    before = first(Demand(gpus=parse_wishes("A100:8")))
+    before = first(Demand(gpus=parse_requirements("A100:8")))
     planted = price("Standard_ND96asr_v4", "0.01", cloud="azure", region="eastus")
     changed = Market.build(
         types=real.types.values(),
@@ -192,7 +192,7 @@ def test_a_planted_cheaper_price_changes_the_answer() -> None:
         regions=real.regions.values(),
         rates=real.rates,
     )
-    after = first(Demand(gpus=parse_wishes("A100:8")), changed)
+    after = first(Demand(gpus=parse_requirements("A100:8")), changed)
     assert after == ("azure", "eastus", "", "Standard_ND96asr_v4", Decimal("0.01"))
     assert before != after
 
@@ -253,28 +253,30 @@ def test_a_regional_price_is_spread_over_the_zones_that_offer_the_type_and_yield
 
 def test_other_partitions_are_left_out_until_a_region_names_them() -> None:
     def regions(*patterns: str) -> set[str]:
-        return {o.region for o in market().search(Demand(gpus=parse_wishes("T4"), regions=patterns), TODAY)}
+        return {
+            o.region for o in market().search(Demand(gpus=parse_requirements("T4"), regions=patterns), TODAY)
+        }
 
     assert not {r for r in regions() if r.startswith("us-gov-")}
     assert not {r for r in regions("us-*") if r.startswith("us-gov-")}
     assert not {r for r in regions("us") if r.startswith("us-gov-")}
     assert regions("us-gov-west-1") == {"us-gov-west-1"}
     assert regions("us-gov-*") == {"us-gov-west-1", "us-gov-east-1"}
-    chinese = market().search(Demand(gpus=parse_wishes("T4"), regions=("cn",)), TODAY)
+    chinese = market().search(Demand(gpus=parse_requirements("T4"), regions=("cn",)), TODAY)
     assert {o.cloud for o in chinese} == {"alibaba"}
     assert regions("cn-northwest-1") == {"cn-northwest-1"}
 
 
 def test_local_zones_are_left_out_until_a_zone_or_region_names_them() -> None:
-    wish = parse_wishes("T4")
-    assert "us-west-2-lax-1" not in {o.zone for o in market().search(Demand(gpus=wish), TODAY)}
+    requirement = parse_requirements("T4")
+    assert "us-west-2-lax-1" not in {o.zone for o in market().search(Demand(gpus=requirement), TODAY)}
     for demand in (
-        Demand(gpus=wish, zones=("us-west-2-lax-1",)),
-        Demand(gpus=wish, zones=("us-west-2-*",)),
-        Demand(gpus=wish, regions=("us-west-2-lax-1",)),
+        Demand(gpus=requirement, zones=("us-west-2-lax-1",)),
+        Demand(gpus=requirement, zones=("us-west-2-*",)),
+        Demand(gpus=requirement, regions=("us-west-2-lax-1",)),
     ):
         assert "us-west-2-lax-1" in {o.zone for o in market().search(demand, TODAY)}
-    spot = Demand(gpus=parse_wishes("T4"), purchases=("spot",), zones=("usw2-*",))
+    spot = Demand(gpus=parse_requirements("T4"), purchases=("spot",), zones=("usw2-*",))
     assert "usw2-lax1-az1" not in {o.zone for o in market().search(spot, TODAY)}
 
 
@@ -290,7 +292,9 @@ def test_another_packages_cloud_says_itself_which_zones_are_left_out() -> None:
 
 def test_geo_groups_tell_the_united_states_from_north_america() -> None:
     def regions(*patterns: str) -> set[str]:
-        return {o.region for o in market().search(Demand(gpus=parse_wishes("T4"), regions=patterns), TODAY)}
+        return {
+            o.region for o in market().search(Demand(gpus=parse_requirements("T4"), regions=patterns), TODAY)
+        }
 
     assert {"us-east-1", "eastus"} <= regions("us")
     assert "ca-central-1" not in regions("us")
@@ -300,9 +304,9 @@ def test_geo_groups_tell_the_united_states_from_north_america() -> None:
 
 
 def test_retired_and_confidential_types_are_hidden_until_asked_for() -> None:
-    wish = parse_wishes("H100-94GB:1")
-    shown = {o.instance_type for o in market().search(Demand(gpus=wish), TODAY)}
-    asked = market().search(Demand(gpus=wish, include_hidden=True), TODAY)
+    requirement = parse_requirements("H100-94GB:1")
+    shown = {o.instance_type for o in market().search(Demand(gpus=requirement), TODAY)}
+    asked = market().search(Demand(gpus=requirement, include_hidden=True), TODAY)
     assert "Standard_NCC40ads_H100_v5" not in shown
     assert next(o for o in asked if o.instance_type == "Standard_NCC40ads_H100_v5").flags == ("confidential",)
 
@@ -427,9 +431,9 @@ def test_the_spot_prices_that_ship_and_are_doubted_are_those_of_a_plain_reading(
 
 
 def test_mig_slices_need_a_card_that_has_the_profile() -> None:
-    found = market().search(Demand(gpus=parse_wishes("A100/1g.5gb:7")), TODAY)
+    found = market().search(Demand(gpus=parse_requirements("A100/1g.5gb:7")), TODAY)
     assert {(o.gpu_memory_gib, o.gpu_count) for o in found} == {(Decimal(40), Decimal(1))}
-    found = market().search(Demand(gpus=parse_wishes("A100/1g.10gb:8"), include_hidden=True), TODAY)
+    found = market().search(Demand(gpus=parse_requirements("A100/1g.10gb:8"), include_hidden=True), TODAY)
     assert {(o.gpu_memory_gib, o.gpu_count) for o in found} == {(Decimal(80), Decimal(2))}
 
 
@@ -458,7 +462,7 @@ def test_any_rdma_is_that_of_every_cloud_and_never_none() -> None:
 
 
 def test_a_share_of_a_gpu_has_only_its_share_of_the_memory() -> None:
-    demand = Demand(gpus=parse_wishes("A10:1/12..1"), gpu_memory_gib=Decimal(12))
+    demand = Demand(gpus=parse_requirements("A10:1/12..1"), gpu_memory_gib=Decimal(12))
     assert min(o.gpu_count for o in market().search(demand, TODAY)) == Decimal("0.5")
 
 
@@ -476,21 +480,21 @@ def test_a_share_is_offered_to_whoever_names_its_type_in_full() -> None:
 
 
 def test_commitments_are_marked_as_to_buy() -> None:
-    found = market().search(Demand(gpus=parse_wishes("T4,A100:8"), purchases=PURCHASES), TODAY)
+    found = market().search(Demand(gpus=parse_requirements("T4,A100:8"), purchases=PURCHASES), TODAY)
     assert {o.purchase for o in found if o.to_buy} == {"reserved_1y", "reserved_3y", "subscription_1m"}
     assert not {o.purchase for o in found if not o.to_buy} - {"on_demand", "spot"}
 
 
 def test_limit_gives_the_beginning_of_the_whole_answer() -> None:
     for purchases in (("on_demand",), ("spot",), PURCHASES):
-        demand = Demand(gpus=parse_wishes("T4:1..4"), purchases=purchases)
+        demand = Demand(gpus=parse_requirements("T4:1..4"), purchases=purchases)
         everything = market().search(demand, TODAY)
         for limit in (0, 1, 7, 20, 10_000):
             assert market().search(demand, TODAY, limit=limit) == everything[:limit]
 
 
 def test_every_offer_is_either_matched_or_refused_with_a_reason() -> None:
-    demand = Demand(gpus=parse_wishes("A100:8"), regions=("eu",), max_price_usd=Decimal(30))
+    demand = Demand(gpus=parse_requirements("A100:8"), regions=("eu",), max_price_usd=Decimal(30))
     explanation = market().explain(demand, TODAY)
     total = market().explain(Demand(), TODAY)
     assert list(explanation.matched) == market().search(demand, TODAY)

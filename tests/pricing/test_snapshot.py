@@ -33,7 +33,7 @@ def test_the_library_answers_a_search_with_the_standard_library_alone(tmp_path: 
     code = (
         f"import sys; sys.path.insert(0, {str(SNAPSHOT.parents[1])!r});"
         "from datetime import date; from gpucloud_pricing import *;"
-        "found = Market.load().search(Demand(gpus=parse_wishes('A100:8')), date(2026, 11, 20), 1);"
+        "found = Market.load().search(Demand(gpus=parse_requirements('A100:8')), date(2026, 11, 20), 1);"
         "print(found[0].instance_type)"
     )
     alone = [sys.executable, "-I", "-S", "-c", code]  # -S: no site-packages

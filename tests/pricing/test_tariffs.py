@@ -321,9 +321,9 @@ import sys
 from datetime import date
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-from gpucloud_pricing import Demand, Market, parse_wishes
+from gpucloud_pricing import Demand, Market, parse_requirements
 market = Market.load()
-assert market.search(Demand(gpus=parse_wishes("A100:8")), date(2026, 11, 20), 1)
+assert market.search(Demand(gpus=parse_requirements("A100:8")), date(2026, 11, 20), 1)
 assert {str(TARIFFS)!r} not in opened
 assert market.tariffs.at("aws", "us-east-1", "disk")
 assert {str(TARIFFS)!r} in opened

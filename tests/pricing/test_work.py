@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud_pricing import Demand, Market, Offer, parse_wishes
+from gpucloud_pricing import Demand, Market, Offer, parse_requirements
 from gpucloud_pricing.work import (
     UNITS,
     NoFigureError,
@@ -35,8 +35,8 @@ def offer(
 
 
 def wanted(text: str, measure: str) -> Decimal:
-    (wish,) = parse_wishes(text)
-    return amount_wanted(wish, measure)
+    (requirement,) = parse_requirements(text)
+    return amount_wanted(requirement, measure)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_with_the_real_market_nothing_has_less_than_was_asked_for() -> None:
 
 
 def test_a_size_of_memory_that_is_left_open_gives_a_range() -> None:
-    (a100,), (h100,) = parse_wishes("A100:8"), parse_wishes("H100:4")
+    (a100,), (h100,) = parse_requirements("A100:8"), parse_requirements("H100:4")
     memory = range_wanted(a100, "memory"), range_wanted(h100, "memory")
     assert memory == (Range(low=Decimal(320), high=Decimal(640)), Range(low=Decimal(320), high=Decimal(376)))
     assert memory[1].over(memory[0]) == Range(low=Decimal("0.5"), high=Decimal("1.175"))

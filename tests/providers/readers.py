@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gpucloud.clouds.provider import BegunError
+from gpucloud.clouds.provider import PartialCreateError
 from gpucloud.errors import UsageError
 from gpucloud.resources import End, Machine, Ref, ResourceKind, Search, State
 from gpucloud_azure.ids import id_in
@@ -157,7 +157,7 @@ def read(cloud: Any, call: Callable[[], object]) -> None:
     except UsageError:
         return
     except Exception as error:
-        cause = error.__cause__ if isinstance(error, BegunError) else error
+        cause = error.__cause__ if isinstance(error, PartialCreateError) else error
         assert isinstance(cause, Exception)
         if cloud.classify(cause) is None:
             raise

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.ending.discovery import Patience, begin, finish
+from gpucloud.ending.discovery import WaitPolicy, begin, finish
 from gpucloud.ending.down import end_all
 from gpucloud.ending.reconcile import settle
 from gpucloud.ending.settlement import settle_box
@@ -95,7 +95,7 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     assert isinstance(trouble, OwedError)
     assert "and 35 more may still be billed: alibaba did not answer" in trouble.message
     assert context.journal.box("b-1").state is BoxState.DELETED
-    assert context.is_silent("alibaba")
+    assert context.is_unresponsive("alibaba")
     asked = len(bench.providers[1].cloud.calls)
     access = Access(context)
     assert access.ask(["aws", "alibaba"])
@@ -203,7 +203,7 @@ def test_a_search_waits_for_a_silent_cloud_no_longer_than_it_was_told_and_names_
     unwanted(bench, "b-1")
     bench.kind = Deaf
     context = bench.context()
-    patience = Patience(first_s=0.5, whole_s=GENEROUS_S, news_s=0.2)
+    patience = WaitPolicy(first_s=0.5, whole_s=GENEROUS_S, news_s=0.2)
     began = time.monotonic()
     survey = finish(context, begin(context, Search(owner=context.owner)), patience)
     assert time.monotonic() - began < GENEROUS_S

@@ -23,7 +23,7 @@ from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.failover import launch, replace_machines, replace_node
-from gpucloud.purchase.replacement import Opening, opening_of
+from gpucloud.purchase.replacement import NodeReplacement, opening_of
 from gpucloud.resources import ResourceKind, State
 from gpucloud.runtime.context import Context
 from gpucloud_pricing.purchases import Purchase
@@ -52,7 +52,7 @@ def a_box(folder: Path, temperament: Temperament, *, nodes: int = NODES) -> tupl
     return bench, context, launch(context, bench.terms(nodes=nodes), bench.offers())
 
 
-def opening(bench: Bench, context: Context, box: Box) -> Opening:
+def opening(bench: Bench, context: Context, box: Box) -> NodeReplacement:
     found = opening_of(box, (RANK,), context.journal.intents(box.id), bench.offers())
     assert found is not None
     return found

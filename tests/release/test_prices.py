@@ -120,7 +120,7 @@ def test_a_program_uses_installed_prices_that_are_newer_than_its_own(
     code = (
         f"import sys; sys.path[:0] = [{str(OWN.parent)!r}, {str(tmp_path / 'site')!r}];"
         "from gpucloud_pricing import *; from datetime import date;"
-        "found = Market.load().search(Demand(gpus=parse_wishes('A100:8')), date(2026, 11, 20), 3);"
+        "found = Market.load().search(Demand(gpus=parse_requirements('A100:8')), date(2026, 11, 20), 3);"
         "print({str(each.quote.amount) for each in found} == {'0.99'})"
     )
     answer = subprocess.run(

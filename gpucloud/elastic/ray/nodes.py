@@ -20,7 +20,7 @@ HEAD_TYPE = "ray.head.default"
 HEAD_TAGS: Mapping[str, str] = {KIND: "head", TYPE: HEAD_TYPE, "ray-node-status": "up-to-date"}
 
 LIVING = frozenset({SlotState.WANTED, SlotState.LAUNCHING, SlotState.READY})
-"""The states of a slot whose node Ray is to count on. A launch that failed leaves none: Ray asks again."""
+"""The states of a slot whose node Ray counts on. A launch that failed has no node: Ray retries."""
 
 
 def head_id(cluster: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from gpucloud.elastic.cluster import Cluster, NodeClass
-from gpucloud_pricing.gpus import parse_wishes
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_pricing.values import Offer
 
 SEEN_OF_MEMORY = Decimal("0.95")
@@ -80,7 +80,7 @@ def shape_of(name: str, node_class: NodeClass, offers: Sequence[Offer]) -> Shape
         node_class: the class.
         offers: those that match its spec, without its price limit.
     """
-    spec, wishes = node_class.spec, parse_wishes(node_class.spec.gpu or "")
+    spec, wishes = node_class.spec, parse_requirements(node_class.spec.gpu or "")
     kinds = {wish.mig or (wish.model or "").lower() for wish in wishes}
     slices = [int(wish.min_count) for wish in wishes if wish.mig]
     memory_gib = spec.memory or min(Decimal(offer.memory_gib) for offer in offers)
@@ -99,7 +99,7 @@ def shape_of(name: str, node_class: NodeClass, offers: Sequence[Offer]) -> Shape
 
 def slices_of(classes: Mapping[str, NodeClass]) -> Mapping[str, int]:
     """How many MIG slices a node of each class has, of those that have any."""
-    wishes = {name: parse_wishes(each.spec.gpu or "") for name, each in classes.items()}
+    wishes = {name: parse_requirements(each.spec.gpu or "") for name, each in classes.items()}
     return {
         name: min(int(wish.min_count) for wish in found if wish.mig)
         for name, found in wishes.items()

@@ -114,7 +114,7 @@ class Writer(Reader):
         return answers
 
     def billed_since(self, since: datetime | None) -> list[Box]:
-        """As of what was there before the change; of several that count at once, the later ones are stale."""
+        """As of before the change. Transactions that count at once conflict: the later ones are stale."""
         self._begins.add(EVERYBODY)
         return super().billed_since(since)
 

@@ -194,7 +194,7 @@ def _is_given(block: IPv4Network, address: IPv4Address) -> bool:
 def described(
     region: Region, kind: str, parameters: Mapping[str, Any], members: tuple[str, ...]
 ) -> tuple[list[Document], Document]:
-    """One page of the resources whose members are as asked, and what is about the page."""
+    """A page of the matching resources, with the fields for paging."""
     found = [
         each
         for each in region.all(kind).values()

@@ -196,7 +196,7 @@ def check_emulated(product: str, action: str, flat: Mapping[str, str]) -> None:
 
 
 def not_emulated(what: str) -> AlibabaError:
-    """The sandbox's own no to what it cannot do, in the form of the cloud's."""
+    """An error for what the sandbox does not emulate, in Alibaba Cloud's format."""
     return AlibabaError("UnsupportedOperation", f"The gpucloud sandbox does not emulate {what}.", 400)
 
 

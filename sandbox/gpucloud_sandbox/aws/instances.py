@@ -315,7 +315,7 @@ def stop(region: Region, instance: Document, reason: str, at: datetime) -> None:
 
 
 def settle(region: Region) -> None:
-    """Does what is due: pending becomes running, ending becomes gone, the long gone are forgotten."""
+    """Advances instances to the present: pending to running, ending to gone; forgets the long gone."""
     now = region.stamp
     for instance in list(region.all("instance").values()):
         interrupted = instance.get("_interrupted_at")

@@ -85,7 +85,7 @@ def describe_volumes_modifications(region: Region, parameters: Mapping[str, Any]
 
 
 def settle(region: Region) -> None:
-    """Does what is due: modifications go on to ``optimizing`` and ``completed``; a volume's end is theirs."""
+    """Advances modifications to ``optimizing`` and ``completed``; a volume's end is theirs."""
     now = region.stamp
     for modification in list(region.all("modification").values()):
         volume = region.all("volume").get(modification["VolumeId"])

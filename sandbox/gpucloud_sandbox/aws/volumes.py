@@ -141,7 +141,7 @@ def delete_volume(region: Region, parameters: Mapping[str, Any]) -> Document:
 
 
 def settle(region: Region) -> None:
-    """Does what is due: volumes that are made, attached, detached or deleted are so."""
+    """Advances volumes to the present: made, attached, detached, deleted."""
     for volume in list(region.all("volume").values()):
         due = volume.get("_due_at")
         if due is None or due > region.stamp:

@@ -233,7 +233,7 @@ def _finish(subscription: Subscription, machine: Document) -> None:
 
 
 def settle(subscription: Subscription) -> None:
-    """Does what is due: machines come to be or fail, are switched, evicted, and go."""
+    """Advances machines to the present: made or failed, switched, evicted, deleted."""
     now = subscription.stamp
     for machine in list(subscription.all(MACHINE).values()):
         changes: dict[str, Any] = {}

@@ -278,7 +278,7 @@ def delete(subscription: Subscription, kind: str, id_: str, origin: str) -> Answ
 
 
 def settle(subscription: Subscription) -> None:
-    """Does what is due, in the order of its causes."""
+    """Advances all resources to the present, causes before effects."""
     schedules.settle(subscription)
     image_versions.settle(subscription)
     instances.settle(subscription)

@@ -36,7 +36,7 @@ def review_action(method: str, path: str) -> None:
 
 @reviewer
 def review_tags(body: Json, what: str) -> None:
-    """Refuses what does not say whose it is."""
+    """Refuses a resource without an owner's tag."""
     tags = tags_of(body)
     missing = [tag for tag in TAGS if tag not in tags]
     if missing:

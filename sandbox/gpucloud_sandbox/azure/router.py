@@ -1,4 +1,4 @@
-"""From what a request is about to the answer."""
+"""Routes Resource Manager requests to their handlers."""
 
 from __future__ import annotations
 

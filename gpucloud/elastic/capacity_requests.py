@@ -34,7 +34,7 @@ Group = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class CapacityRequests:
     """The wishes for the slots of a cluster."""
 
     cluster: Cluster

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 
-def most_like(text: str, names: Iterable[str], *, most: int = 1, least: float = 0.6) -> list[str]:
+def closest(text: str, names: Iterable[str], *, most: int = 1, least: float = 0.6) -> list[str]:
     """The names most like a text, the likest first.
 
     Names within one slip (a character left out, added or replaced, or two exchanged) come first: of these,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpucloud_pricing import Market
-from gpucloud_pricing.likeness import most_like
+from gpucloud_pricing.suggestions import closest
 
 REGIONS = sorted({region for _, region in Market.load().regions})
 WORDS = ["ttl", "title", "hours", "house", "checkpoint", "failed-attempts"]
@@ -26,17 +26,17 @@ WORDS = ["ttl", "title", "hours", "house", "checkpoint", "failed-attempts"]
     ],
 )
 def test_one_slip_leads_to_the_region_that_was_meant(typed: str, meant: str) -> None:
-    assert most_like(typed, REGIONS) == [meant]
+    assert closest(typed, REGIONS) == [meant]
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"), [("horus", ["hours"]), ("check-points", ["checkpoint"]), ("zzz", [])]
 )
 def test_other_names_follow_by_their_similarity(typed: str, meant: list[str]) -> None:
-    assert most_like(typed, WORDS) == meant
+    assert closest(typed, WORDS) == meant
 
 
 def test_as_many_are_given_as_are_asked_for() -> None:
-    assert most_like("us-est-1", REGIONS, most=3)[:2] == ["us-east-1", "us-west-1"]
-    assert len(most_like("us-est-1", REGIONS, most=3)) == 3
-    assert most_like("us-est-1", [], most=3) == []
+    assert closest("us-est-1", REGIONS, most=3)[:2] == ["us-east-1", "us-west-1"]
+    assert len(closest("us-est-1", REGIONS, most=3)) == 3
+    assert closest("us-est-1", [], most=3) == []

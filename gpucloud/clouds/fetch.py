@@ -29,6 +29,7 @@ def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) ->
     """
     from http.client import HTTPException
     from ssl import create_default_context
+    from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
@@ -41,6 +42,9 @@ def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) ->
     try:
         with build_opener(*handlers).open(Request(url), timeout=timeout_s) as answer:  # noqa: S310  (checked)
             text: bytes = answer.read(most_bytes + 1)
+    except HTTPError as error:  # a refusal is an answer too, whose connection is open
+        error.close()
+        raise
     except HTTPException as error:
         raise OSError(f"the answer is not HTTP: {error!r}") from error
     if len(text) > most_bytes:

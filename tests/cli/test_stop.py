@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_guard import CLOUDS
 from tests.shell import Shell
+from tests.waiting import until
 
 STOP = {"aws": "StopInstances", "azure": "POST virtualMachines/deallocate", "alibaba": "StopInstance"}
 START = {"aws": "StartInstances", "azure": "POST virtualMachines/start", "alibaba": "StartInstance"}
@@ -114,11 +115,11 @@ def test_what_is_killed_in_the_middle_is_stopped_by_the_next_command(
     own_clouds.sandbox.fault(cloud=cloud, action=STOP[cloud], effect="kill", stage=stage)
     assert own_clouds("stop", "x", "--yes").code == -signal.SIGKILL
     assert "left unfinished" in own_clouds("list").err
-    own_clouds("sweep", "--yes")
+    until(lambda: is_swept_to_rest(own_clouds), "the stop")
     end = at_rest(own_clouds)
     own_clouds.sandbox.fault(cloud=cloud, action=START[cloud], effect="kill", stage=stage)
     assert own_clouds("start", "x", "--yes").code == -signal.SIGKILL
-    own_clouds("sweep", "--yes")
+    until(lambda: is_swept_to_rest(own_clouds), "the stop of what was started")
     assert at_rest(own_clouds) == end
     assert own_clouds("start", "x", "--yes").code == 0
     assert own_clouds("down", "x", "--yes").code == 0
@@ -153,6 +154,12 @@ def test_azure_needs_no_timer_for_a_deallocated_machine(own_clouds: Shell) -> No
     refused = own_clouds("start", "x", "--ttl", "2d", "--yes")
     assert (refused.code, the_box(own_clouds)["state"]) == (4, "stopped")
     assert own_clouds("start", "x", "--ttl", "2h", "--yes").code == 0
+
+
+def is_swept_to_rest(shell: Shell) -> bool:
+    """Whether the box is stopped after a sweep, which settles for seconds and leaves the rest to the next."""
+    shell("sweep", "--yes")
+    return bool(the_box(shell)["state"] == "stopped")
 
 
 def at_rest(shell: Shell) -> str:

@@ -122,5 +122,5 @@ def main() -> list[Row]:
 def short() -> list[Row]:
     """What no other load on the machine changes much: CPU seconds, memory, calls."""
     with sandbox() as (endpoint, environment):
-        rows = [row for cloud in CLOUDS for row in against_bare(cloud, endpoint, environment, runs=4)]
+        rows = [row for cloud in CLOUDS for row in against_bare(cloud, endpoint, environment, runs=6)]
         return [*rows, mutating_calls(endpoint, environment)]

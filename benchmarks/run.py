@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.run [NAME ...]`` runs only the named ones: ``startup`` for ``benchmarks/startup.py``.
 ``--short`` runs, in a few minutes, what other load on the machine changes little: ratios, CPU, memory, calls.
-That little is allowed for: the short form fails only where a figure is over its budget by more than a tenth,
-also when its benchmark is repeated: another load makes a figure larger now and then.
+That little is allowed for: the short form fails only where seconds are over their budget by more than a half,
+also when the benchmark is repeated: another load makes a figure larger now and then.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from benchmarks.table import Row, render
 
 Benchmark = Callable[[], list[Row]]
 SHORT = "--short"
-SHORT_SLACK = 0.1
-"""The ratio of CPU seconds to a bare script's was 1.39 to 1.50 with and without other load on the machine."""
+SHORT_SLACK = 0.5
+"""On a machine of which others have a share, eight turns of one tree gave ratios of CPU seconds from 1.25 to
+2.26 for a launch on AWS, the best of eight 1.68 to 1.96, and the tree of some hours before the same. So the
+short form finds what has become much dearer; a little shows in the full form, on a quiet machine."""
 
 
 def find(names: Sequence[str], form: str) -> dict[str, Benchmark]:

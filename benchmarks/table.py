@@ -35,8 +35,8 @@ class Row:
         return self.within(0.0)
 
     def within(self, slack: float) -> bool:
-        """Whether the figure is within its budget and this part of it more; calls are counted exactly."""
-        return self.ratio <= self.budget_ratio * (1 if self.unit == "calls" else 1 + slack)
+        """Whether the figure is within its budget; seconds may take this part of it more."""
+        return self.ratio <= self.budget_ratio * (1 + slack if self.unit == "s" else 1)
 
 
 HEAD = ("what", "baseline", "measured", "ratio", "budget", "ok")

@@ -14,8 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from gpucloud.cli.app import COMMANDS, build, load
 from gpucloud.cli.documents import DOCUMENTS
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.fields import PURCHASES
-from gpucloud.spec.model import FIELDS
 from gpucloud_templates.software import PYTHONS, releases
 
 FILE = "file"

@@ -17,7 +17,7 @@ from docs.command_line import COMMAND_LINE, command_line, written
 from gpucloud.cli.documents import DOCUMENTS
 from gpucloud.cli.json_schema import schema_of
 from gpucloud.errors import RULES, ErrorClass, Next
-from gpucloud.spec.model import json_schema
+from gpucloud.spec.schema import json_schema
 from gpucloud_pricing import Market
 from gpucloud_pricing.shipped_tariffs import GAPS
 

@@ -19,8 +19,9 @@ from gpucloud.cli.output import schema_name
 from gpucloud.journal import events
 from gpucloud.journal.facts import NO_FACTS
 from gpucloud.monitor.families import OF_GUARD, OF_JOURNAL, Family
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.flags import PANELS, Flag
-from gpucloud.spec.model import FIELDS, json_schema
+from gpucloud.spec.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("gpucloud", "pricing", "providers", "sandbox", "templates")

@@ -16,10 +16,11 @@ import typer
 
 from gpucloud.cli.defaults import say_preset
 from gpucloud.errors import UsageError
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.fields import LONGEST_SCRIPT
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.flags import BOX, PANELS
-from gpucloud.spec.model import FIELDS, Spec
+from gpucloud.spec.model import Spec
 
 
 def read_run_id(text: str) -> str:

@@ -13,9 +13,9 @@ from gpucloud.costs import amounts as read
 from gpucloud.costs.project import INTERNET, Part, Project, Transfer, problem_of
 from gpucloud.costs.workload import Workload
 from gpucloud.errors import UsageError
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.fields import NAME, nearest, shown
 from gpucloud.spec.file import spec_in
-from gpucloud.spec.model import FIELDS
 from gpucloud.spec.yaml import SpecFile, read_outline
 from gpucloud_pricing.payment import BadProfileError, hours_per_month
 

@@ -20,9 +20,9 @@ from gpucloud.elastic.cluster import (
     problems_of_name,
 )
 from gpucloud.errors import UsageError
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.fields import nearest, shown
 from gpucloud.spec.file import spec_in
-from gpucloud.spec.model import FIELDS
 from gpucloud.spec.yaml import Outline, SpecFile, read_outline
 
 HINT = "such as: {cluster: lab, classes: {t4: {gpu: T4, max: 16}}, lease: 1h, idle: 10m}"

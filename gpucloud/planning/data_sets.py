@@ -10,8 +10,8 @@ from gpucloud.errors import UsageError
 from gpucloud.planning.data_source import DataSource
 from gpucloud.planning.object_store import store_of
 from gpucloud.runtime.context import Context
-from gpucloud.spec.fields import DataSet
 from gpucloud.spec.model import Spec
+from gpucloud.spec.mounts import DataSet
 
 MOST_COUNTED = 100_000
 """The most objects of a data set that a plan counts: on AWS, 100 pages."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpucloud.clouds.object_store import StorageGrant, StorePlace, StoreSize
 from gpucloud.costs.resource_prices import store_transfer_price
 from gpucloud.errors import UsageError
-from gpucloud.spec.fields import DataSet
+from gpucloud.spec.mounts import DataSet
 from gpucloud_pricing import Market
 from gpucloud_pricing.values import Money
 

@@ -11,8 +11,8 @@ from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
-from gpucloud.spec.fields import Mount
 from gpucloud.spec.model import Spec
+from gpucloud.spec.mounts import Mount
 from gpucloud_pricing.demand import VolumePlace
 
 

@@ -9,7 +9,6 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Literal, cast
@@ -81,7 +80,7 @@ def nearest(value: str, choices: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _scalar(value: object, allowed: str) -> str:
+def scalar(value: object, allowed: str) -> str:
     """A value as stripped text. Booleans and lists are refused."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
         raise ValueError(f"{shown(value)} is not a single value; allowed: {allowed}")
@@ -103,14 +102,14 @@ def _computed(value: object, digits: int, most: int) -> Decimal | None:
     return number if is_short else number.quantize(finest, rounding=ROUND_DOWN)
 
 
-def _listed(value: object) -> list[object]:
+def listed(value: object) -> list[object]:
     """The elements of a list, or a single value as a list."""
     return list(cast("Iterable[object]", value)) if isinstance(value, (list, tuple)) else [value]
 
 
 def _items(value: object, allowed: str) -> list[str]:
     """A list, or comma-separated text, as stripped texts without duplicates."""
-    texts = [part.strip() for each in _listed(value) for part in _scalar(each, allowed).split(",")]
+    texts = [part.strip() for each in listed(value) for part in scalar(each, allowed).split(",")]
     if any(not text for text in texts):
         raise ValueError(f"{shown(value)} has an empty part; allowed: {allowed}")
     if len(texts) > 256:
@@ -123,7 +122,7 @@ def choice(*choices: str, **also: str) -> Callable[[object], str]:
 
     def read(value: object) -> str:
         allowed = ", ".join(choices)
-        word = _scalar(value, allowed).lower()
+        word = scalar(value, allowed).lower()
         word = also.get(word, word)
         if word not in choices:
             raise ValueError(f"unknown value {shown(value)}; allowed: {allowed}{nearest(word, choices)}")
@@ -145,7 +144,7 @@ def whole(low: int, high: int, what: str) -> Callable[[object], int]:
 
     def read(value: object) -> int:
         allowed = f"{what}, {low} to {high}"
-        word = _scalar(value, allowed)
+        word = scalar(value, allowed)
         if not re.fullmatch(r"[0-9]{1,12}", word) or not low <= int(word) <= high:
             raise ValueError(f"{shown(value)} is not allowed; allowed: {allowed}")
         return int(word)
@@ -175,7 +174,7 @@ def gib(value: object) -> Decimal:
     allowed = "GiB above 0, such as 40, 80GB or 1TB"
     size = _computed(value, _DIGITS_OF_GIB, _MOST_GIB)
     if size is None:
-        found = _SIZE.fullmatch(_scalar(value, allowed).lower())
+        found = _SIZE.fullmatch(scalar(value, allowed).lower())
         size = Decimal(found[1]) * (1024 if found[3] else 1) if found else Decimal(0)
     if not 0 < size < _MOST_GIB:
         raise ValueError(f"{shown(value)} is not a size; allowed: {allowed}")
@@ -195,7 +194,7 @@ def usd(value: object) -> Decimal:
     allowed = "USD above 0, such as 2.50"
     amount = _computed(value, _DIGITS_OF_USD, _MOST_USD)
     if amount is None:
-        found = _MONEY.fullmatch(_scalar(value, allowed).lower())
+        found = _MONEY.fullmatch(scalar(value, allowed).lower())
         amount = Decimal(found[1]) if found else Decimal(0)
     if amount <= 0:
         raise ValueError(f"{shown(value)} is not an amount of money; allowed: {allowed}")
@@ -217,7 +216,7 @@ def end(value: object) -> timedelta | Literal["none"]:
     if isinstance(value, timedelta):
         duration = value - timedelta(microseconds=value.microseconds)
     else:
-        word = _scalar(value, allowed).lower().replace(" ", "")
+        word = scalar(value, allowed).lower().replace(" ", "")
         if word == "none":
             return "none"
         if re.fullmatch(r"[0-9]+(\.[0-9]+)?", word):
@@ -246,7 +245,7 @@ def interval(value: object) -> timedelta:
 def store_url(value: object) -> str:
     """Reads the address of a folder in an object store, without a slash at its end."""
     allowed = "SCHEME://BUCKET/PATH, such as s3://bucket/lab"
-    word = _scalar(value, allowed).rstrip("/")
+    word = scalar(value, allowed).rstrip("/")
     if not _STORE_URL.fullmatch(word) or {".", ".."} & set(word.split("/")):
         raise ValueError(f"{shown(value)} is not an address in an object store; allowed: {allowed}")
     return word
@@ -269,7 +268,7 @@ def format_end(value: timedelta | Literal["none"] | None) -> str:
 def name(value: object) -> str:
     """Reads a box's name."""
     allowed = "1-40 of a-z 0-9 -, the first a letter or digit"
-    word = _scalar(value, allowed)
+    word = scalar(value, allowed)
     if not re.fullmatch(NAME.strip("^$"), word):
         near = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:40]
         hint = f"; did you mean {near}?" if near else ""
@@ -279,7 +278,7 @@ def name(value: object) -> str:
 
 def encryption(value: object) -> str:
     """Reads ``kms:KEY``."""
-    word = _scalar(value, "kms:KEY")
+    word = scalar(value, "kms:KEY")
     if not re.fullmatch(r"kms:[A-Za-z0-9][A-Za-z0-9:/_-]{0,511}", word):
         raise ValueError(f"{shown(value)} is not allowed; allowed: kms: and the ID, alias or ARN of a key")
     return word
@@ -287,7 +286,7 @@ def encryption(value: object) -> str:
 
 def folder(value: object) -> str:
     """Reads the path of a folder on a box: absolute, or in the home folder."""
-    word = _scalar(value, "the path of a folder on the box").rstrip("/")
+    word = scalar(value, "the path of a folder on the box").rstrip("/")
     inside = word.removeprefix("~/")
     if not inside or inside.startswith(("-", "~")) or re.search(r"[\0\n\r]", word) or len(word) > 1024:
         raise ValueError(f"{shown(value)} is not a folder; allowed: a path on the box, such as checkpoints")
@@ -296,7 +295,7 @@ def folder(value: object) -> str:
 
 def marker(value: object) -> str:
     """Reads the pattern of a file in the folder of checkpoints."""
-    word = _scalar(value, "a pattern of a path in the folder")
+    word = scalar(value, "a pattern of a path in the folder")
     parts = word.split("/")
     if {"", ".", "..", "**"} & set(parts) or not word.isprintable() or len(word) > 1024:
         raise ValueError(
@@ -349,7 +348,7 @@ def patterns(value: object) -> tuple[str, ...]:
 
 def image(value: object) -> str:
     """Reads a recipe's name or a cloud's image id; only the cloud knows whether it exists."""
-    word = _scalar(value, "a recipe such as cuda-12.4, or an image id")
+    word = scalar(value, "a recipe such as cuda-12.4, or an image id")
     if not _IMAGE.fullmatch(word):
         raise ValueError(
             f"{shown(value)} is not an image; allowed: cuda-12.4, pytorch, ubuntu-22.04, or an image id"
@@ -368,7 +367,7 @@ def script(value: object) -> str:
 
 
 def _commands(value: object, most_bytes: int) -> str:
-    word = _scalar(value, "shell commands")
+    word = scalar(value, "shell commands")
     if not word or "\0" in word or len(word.encode(errors="replace")) > most_bytes:
         raise ValueError(f"{shown(value)} is not allowed; allowed: shell commands of 1 to {most_bytes} bytes")
     return word
@@ -379,10 +378,10 @@ def _pairs(value: object, allowed: str) -> dict[str, str | None]:
     pairs: dict[str, str | None] = {}
     if isinstance(value, Mapping):
         for key, each in cast("Mapping[object, object]", value).items():
-            pairs[_scalar(key, allowed)] = None if each is None else str(each)
+            pairs[scalar(key, allowed)] = None if each is None else str(each)
         return pairs
-    for item in _listed(value):
-        key, separator, each = _scalar(item, allowed).partition("=")
+    for item in listed(value):
+        key, separator, each = scalar(item, allowed).partition("=")
         pairs[key] = each if separator else None
     return pairs
 
@@ -420,7 +419,7 @@ def tags(value: object) -> dict[str, str]:
 
 def sync(value: object) -> tuple[str, ...]:
     """Reads ``LOCAL`` or ``LOCAL:REMOTE`` paths; commas belong to the paths."""
-    paths = [_scalar(item, "LOCAL or LOCAL:REMOTE") for item in _listed(value)]
+    paths = [scalar(item, "LOCAL or LOCAL:REMOTE") for item in listed(value)]
     for path in paths:
         if not path or path.startswith(("-", ":")) or path.endswith(":") or re.search(r"[\0\n]", path):
             raise ValueError(
@@ -431,125 +430,13 @@ def sync(value: object) -> tuple[str, ...]:
 
 def ignored(value: object) -> tuple[str, ...]:
     """Reads patterns of ``.gitignore``; commas belong to them."""
-    found = [_scalar(item, "a pattern as in .gitignore") for item in _listed(value)]
+    found = [scalar(item, "a pattern as in .gitignore") for item in listed(value)]
     for pattern in found:
         if not pattern.strip() or re.search(r"[\0\n]", pattern):
             raise ValueError(
                 f"{shown(pattern)} is not a pattern; allowed: one as in .gitignore: *.ckpt, data/"
             )
     return tuple(dict.fromkeys(found))
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A volume of a spec: the first of these names that can be used, and where a box mounts it."""
-
-    names: tuple[str, ...]
-    path: str
-
-
-_MOUNT = re.compile(r"([^:]+):(/[A-Za-z0-9._/-]{1,200})")
-_VOLUME_FORM = "NAME:/PATH, such as data:/data"
-_OF_THE_SYSTEM = re.compile(r"/(bin|boot|dev|etc|home|lib|opt|proc|root|run|sbin|sys|tmp|usr|var)(/|$)")
-
-
-def volumes(value: object) -> tuple[str, ...]:
-    """Reads ``NAME:/PATH``, ``NAME,OTHER:/PATH``, or a mapping with ``name`` and ``path``."""
-    each_given: list[object] = [value] if isinstance(value, Mapping) else _listed(value)
-    mounts = [mount(_volume_text(given)) for given in each_given]
-    paths = [each.path for each in mounts]
-    names = [name for each in mounts for name in each.names]
-    for what, words in (("path", paths), ("volume", names)):
-        twice = [word for word in words if words.count(word) > 1]
-        if twice:
-            raise ValueError(f"the {what} {twice[0]} is there twice")
-    return tuple(f"{','.join(each.names)}:{each.path}" for each in mounts)
-
-
-def mount(text: str) -> Mount:
-    """One volume of :func:`volumes`.
-
-    Raises:
-        ValueError: it is none.
-    """
-    found = _MOUNT.fullmatch(text.strip())
-    if found is None or ".." in found[2].split("/"):
-        raise ValueError(f"{shown(text)} is not a volume; allowed: {_VOLUME_FORM}")
-    names = tuple(name(each) for each in found[1].split(","))
-    return Mount(names, _own_path(found[2], _OF_THE_SYSTEM, _VOLUME_FORM))
-
-
-def _own_path(path: str, taken: re.Pattern[str], form: str) -> str:
-    """A path of a box that is the user's own, without slashes at its end.
-
-    Raises:
-        ValueError: the system, or a box as gpucloud makes it, has it.
-    """
-    path = path.rstrip("/")
-    if not path or taken.match(path):
-        raise ValueError(f"{shown(path or '/')} is a path of the system; allowed: {form}")
-    return path
-
-
-def _volume_text(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return _scalar(value, _VOLUME_FORM)
-    fields = dict(cast("Mapping[str, object]", value))
-    if set(fields) != {"name", "path"}:
-        raise ValueError(f"{shown(fields)} is not a volume; allowed: a name and a path")
-    names = ",".join(_scalar(each, "a name") for each in _listed(fields["name"]))
-    return f"{names}:{_scalar(fields['path'], 'a path')}"
-
-
-@dataclass(frozen=True, slots=True)
-class DataSet:
-    """A data set of a spec: a folder in an object store, where a box has it, and whether on local disks."""
-
-    url: str
-    path: str
-    scratch: bool
-
-
-_DATA = re.compile(r"([a-z][a-z0-9]{1,9}://[^:]+):(/[A-Za-z0-9._/-]{1,200})(:scratch)?")
-_DATA_FORM = "URL:/PATH or URL:/PATH:scratch, such as s3://bucket/set:/data"
-_TAKEN = re.compile(rf"{_OF_THE_SYSTEM.pattern}|/(lib32|lib64|scratch|snap|workspace)(/|$)")
-
-
-def data(value: object) -> tuple[str, ...]:
-    """Reads ``URL:/PATH``, ``URL:/PATH:scratch``, or a mapping with ``from``, ``path`` and ``cache``."""
-    given: list[object] = [value] if isinstance(value, Mapping) else _listed(value)
-    sets = [data_set(_data_text(each)) for each in given]
-    return tuple(f"{each.url}:{each.path}{':scratch' if each.scratch else ''}" for each in sets)
-
-
-def data_set(text: str) -> DataSet:
-    """One data set of :func:`data`.
-
-    Raises:
-        ValueError: it is none.
-    """
-    found = _DATA.fullmatch(text.strip())
-    if found is None or {"", ".", ".."} & set(found[2].rstrip("/").split("/")[1:]):
-        raise ValueError(f"{shown(text)} is not a data set; allowed: {_DATA_FORM}")
-    return DataSet(store_url(found[1]), _own_path(found[2], _TAKEN, _DATA_FORM), found[3] is not None)
-
-
-def _data_text(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return _scalar(value, _DATA_FORM)
-    fields = dict(cast("Mapping[str, object]", value))
-    if not {"from", "path"} <= set(fields) <= {"from", "path", "cache"}:
-        raise ValueError(f"{shown(fields)} is not a data set; allowed: from, path, and cache if wanted")
-    cache = fields.get("cache")
-    if cache not in {None, "scratch"}:
-        raise ValueError(f"cache: {shown(cache)} is not allowed; allowed: scratch")
-    text = f"{_scalar(fields['from'], _DATA_FORM)}:{_scalar(fields['path'], _DATA_FORM)}"
-    return f"{text}:scratch" if cache else text
-
-
-def nested(one: str, other: str) -> bool:
-    """Whether two absolute paths are the same, or one is inside the other."""
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def ports(value: object) -> tuple[int, ...]:
@@ -592,7 +479,7 @@ def _cidr(item: str, allowed: str) -> str:
 
 def ssh_key(value: object) -> str:
     """Reads a public key, or the path of one. Refuses a private key without printing it."""
-    word = _scalar(value, "a public key, or its file")
+    word = scalar(value, "a public key, or its file")
     if "PRIVATE KEY" in word:
         raise ValueError("this is a private key; allowed: a public key, or its file (id_ed25519.pub)")
     if not word or re.search(r"[\0\n\r]", word) or word.startswith("-"):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
-from gpucloud.spec.model import FIELDS, Spec, SpecError
+from gpucloud.spec.declarations import FIELDS
+from gpucloud.spec.model import Spec, SpecError
 
 if TYPE_CHECKING:
     from gpucloud.spec.yaml import SpecFile

@@ -13,7 +13,7 @@ from gpucloud.journal.records import Box
 from gpucloud.purchase.volume_use import known
 from gpucloud.resources import State
 from gpucloud.runtime.context import Context
-from gpucloud.spec.fields import mount as read_mount
+from gpucloud.spec.mounts import mount as read_mount
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
 from gpucloud.ssh.volumes import mount, unmount

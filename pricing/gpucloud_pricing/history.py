@@ -12,16 +12,24 @@ import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpucloud_pricing import tariff_history
-from gpucloud_pricing.sqlite_file import NewerFileError, connect, migrate, transaction
+from gpucloud_pricing import commitment_history, tariff_history
+from gpucloud_pricing.sqlite_file import (
+    NewerFileError,
+    connect,
+    json_list,
+    migrate,
+    text_of,
+    time_of,
+    transaction,
+)
 from gpucloud_pricing.tariff_history import TariffChange
 from gpucloud_pricing.tariff_table import Tariff, TariffTable
-from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Money, Price, Rate, SavingsPlan
+from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Price, Rate
 
 if TYPE_CHECKING:
     from gpucloud_pricing.documents import ChangeDocument
@@ -73,27 +81,7 @@ CREATE TABLE interruptions (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE unfinished (started TEXT NOT NULL) STRICT
 """,
-    """
-CREATE TABLE commitments (
-    cloud TEXT NOT NULL,
-    account TEXT NOT NULL,
-    inquiry TEXT NOT NULL,
-    seen TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    id TEXT NOT NULL,
-    region TEXT,
-    zone TEXT,
-    instance_type TEXT,
-    count INTEGER NOT NULL,
-    per_hour TEXT,
-    currency TEXT,
-    purchase TEXT,
-    terms TEXT,
-    family TEXT,
-    until TEXT,
-    source TEXT NOT NULL
-) STRICT
-""",
+    commitment_history.TABLE,
     tariff_history.TABLES,
 )
 """The migration to each version from the previous one."""
@@ -258,10 +246,10 @@ class PriceHistory:
         self._commit_without_waiting()
         with _explained(), transaction(self._connection):
             row = self._connection.execute("SELECT started FROM unfinished").fetchone()
-            if row is not None and at - resumed <= _time(row[0]) <= at:
-                return _time(row[0])
+            if row is not None and at - resumed <= time_of(row[0]) <= at:
+                return time_of(row[0])
             self._connection.execute("DELETE FROM unfinished")
-            self._connection.execute("INSERT INTO unfinished VALUES (?)", (_text(at),))
+            self._connection.execute("INSERT INTO unfinished VALUES (?)", (text_of(at),))
         return at
 
     def _commit_without_waiting(self) -> None:
@@ -301,17 +289,17 @@ class PriceHistory:
         with _explained(), transaction(self._connection):
             known = self._in_force(coverage)
             for price in prices:
-                self._record_one(price, known.pop(_key(price), None), _text(at), recorded)
+                self._record_one(price, known.pop(_key(price), None), text_of(at), recorded)
             for number, since, seen, _, _ in known.values():
-                if seen < _text(at):
+                if seen < text_of(at):
                     recorded.gone += 1
-                    self._end(number, since, _text(at))
+                    self._end(number, since, text_of(at))
             recorded.moved_tariffs = tariff_history.record_tariffs(
                 self._connection,
                 coverage.cloud,
                 coverage.source,
                 tariffs,
-                _text(at),
+                text_of(at),
                 kinds=coverage.tariffs,
                 regions=coverage.regions,
             )
@@ -324,7 +312,7 @@ class PriceHistory:
                         band.low,
                         band.high,
                         band.savings_percent,
-                        _text(at),
+                        text_of(at),
                         band.source,
                     )
                     for place, band in (interruptions or {}).items()
@@ -333,7 +321,7 @@ class PriceHistory:
             reasons = json.dumps([(each.reason, each.row) for each in set_aside])
             self._connection.execute(
                 "REPLACE INTO inquiries VALUES (?, ?, ?, ?)",
-                (inquiry, _text(at), recorded.new + recorded.same + len(recorded.moved), reasons),
+                (inquiry, text_of(at), recorded.new + recorded.same + len(recorded.moved), reasons),
             )
         return recorded
 
@@ -377,8 +365,8 @@ class PriceHistory:
         wanted = {
             "cloud": coverage.cloud,
             "source": coverage.source,
-            "types": _list(coverage.instance_types),
-            "regions": _list(coverage.regions),
+            "types": json_list(coverage.instance_types),
+            "regions": json_list(coverage.regions),
         }
         found: dict[Key, InForce] = {}
         for row in self._connection.execute(_IN_FORCE, wanted):
@@ -420,7 +408,7 @@ class PriceHistory:
             ).fetchall()
         return {
             region: Interruption(
-                low=low, high=high, savings_percent=savings, as_of=_time(seen).date(), source=source
+                low=low, high=high, savings_percent=savings, as_of=time_of(seen).date(), source=source
             )
             for region, low, high, savings, seen, source in rows
         }
@@ -433,37 +421,16 @@ class PriceHistory:
         untold: Collection[str],
         at: datetime,
     ) -> None:
-        """Stores the commitments of an account, in place of earlier ones.
-
-        Args:
-            cloud: the provider's name.
-            account: the account; commitments of another account are removed.
-            told: the answers, by inquiry.
-            untold: the inquiries without an answer: their earlier answers stay.
-            at: the time of the answers.
-        """
+        """Stores the commitments of an account, as :func:`commitment_history.replace_commitments` does."""
         with _explained(), transaction(self._connection):
-            self._connection.execute(
-                "DELETE FROM commitments WHERE cloud = ? AND NOT "
-                "(account = ? AND inquiry IN (SELECT value FROM json_each(?)))",
-                (cloud, account, _list(untold)),
-            )
-            self._connection.executemany(
-                "INSERT INTO commitments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (cloud, account, inquiry, _text(at), *_commitment_row(each))
-                    for inquiry, found in told.items()
-                    for each in found
-                ],
+            commitment_history.replace_commitments(
+                self._connection, cloud, account, told, untold, at=text_of(at)
             )
 
     def commitments(self) -> list[Commitment]:
         """The commitments of accounts; ``as_of`` is the day of the answer."""
         with _explained():
-            rows = self._connection.execute(
-                "SELECT * FROM commitments ORDER BY cloud, region, kind, instance_type, until, id"
-            ).fetchall()
-        return [_commitment(row) for row in rows]
+            return commitment_history.commitments(self._connection)
 
     def spans(
         self,
@@ -493,11 +460,11 @@ class PriceHistory:
                     _SPANS,
                     {
                         "cloud": cloud,
-                        "types": _list(names),
-                        "regions": _list(regions),
-                        "purchases": _list(purchases),
+                        "types": json_list(names),
+                        "regions": json_list(regions),
+                        "purchases": json_list(purchases),
                         "current": current,
-                        "at": at and _text(at),
+                        "at": at and text_of(at),
                     },
                 ).fetchall()
             found += map(_span, rows)
@@ -507,7 +474,7 @@ class PriceHistory:
         """When each inquiry was last answered."""
         with _explained():
             rows = self._connection.execute("SELECT name, answered FROM inquiries").fetchall()
-        return {name: _time(at) for name, at in rows}
+        return {name: time_of(at) for name, at in rows}
 
     def set_aside(self) -> dict[str, list[SetAside]]:
         """The rows of the newest answer to each inquiry that were no valid prices."""
@@ -519,11 +486,6 @@ class PriceHistory:
             name: [SetAside(reason=reason, row=row) for reason, row in json.loads(text)]
             for name, text in rows
         }
-
-
-def _list(allowed: Collection[str] | None) -> str | None:
-    """Values for a condition, as JSON; ``None`` for no condition."""
-    return None if allowed is None else json.dumps(sorted(allowed))
 
 
 def _key(price: Price) -> Key:
@@ -544,7 +506,7 @@ def _price(key: Key, seen: str, amount: str, upfront: str) -> Price:
         amount=Decimal(amount),
         upfront=Decimal(upfront),
         currency=currency,
-        as_of=_time(seen).date(),
+        as_of=time_of(seen).date(),
         source=source,
     )
 
@@ -552,60 +514,9 @@ def _price(key: Key, seen: str, amount: str, upfront: str) -> Price:
 def _span(row: Sequence[str]) -> Span:
     _, since, seen, ended, amount, upfront = row[_KEY:]
     price = _price(tuple(row[:_KEY]), seen, amount, upfront)
-    return Span(price=price, since=_time(since), seen=_time(seen), ended=_time(ended) if ended else None)
-
-
-Cell = str | int | None
-
-
-def _commitment_row(commitment: Commitment) -> tuple[Cell, ...]:
-    """The columns of a commitment after those of its origin and time."""
-    plan = commitment.plan
-    spending: tuple[Cell, ...] = (None,) * 5
-    if plan is not None:
-        money = plan.per_hour
-        spending = (f"{money.amount:f}", money.currency, plan.purchase, plan.terms, plan.family)
-    return (
-        commitment.kind,
-        commitment.id,
-        commitment.region,
-        commitment.zone,
-        commitment.instance_type,
-        commitment.count,
-        *spending,
-        None if commitment.until is None else commitment.until.isoformat(),
-        commitment.source,
+    return Span(
+        price=price, since=time_of(since), seen=time_of(seen), ended=time_of(ended) if ended else None
     )
-
-
-def _commitment(row: Sequence[Any]) -> Commitment:
-    cloud, _, _, seen, kind, id_, region, zone, instance_type, count, *spending, until, source = row
-    amount, currency, purchase, terms, family = spending
-    plan = None
-    if amount is not None:
-        money = Money(amount=Decimal(amount), currency=currency)
-        plan = SavingsPlan(per_hour=money, purchase=purchase, terms=terms, family=family)
-    return Commitment(
-        cloud=cloud,
-        kind=kind,
-        id=id_,
-        region=region,
-        zone=zone,
-        instance_type=instance_type,
-        count=count,
-        plan=plan,
-        until=None if until is None else date.fromisoformat(until),
-        as_of=_time(seen).date(),
-        source=source,
-    )
-
-
-def _text(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 @contextmanager

@@ -7,14 +7,13 @@ Market.load().search(Demand(gpus=parse_requirements("A100:8")), today=date.today
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from gpucloud_pricing import rules
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
@@ -22,12 +21,12 @@ from gpucloud_pricing.demand import Demand
 from gpucloud_pricing.explanation import Explanation, Reason, Refusal
 from gpucloud_pricing.gpus import MAX_COUNT, format_requirement
 from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
-from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, opt_in_head, region_names
-from gpucloud_pricing.purchases import KINDS, PURCHASES, Purchase
+from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, region_names
+from gpucloud_pricing.purchases import KINDS
+from gpucloud_pricing.ranking import Choices, Key, Ranked, Ranking, in_usd, order
 from gpucloud_pricing.rules import IMPLAUSIBLE, Place
 from gpucloud_pricing.shipped_tariffs import shipped_tariffs
 from gpucloud_pricing.snapshot import Snapshot
-from gpucloud_pricing.spot_prices import Zone, lowest_by_region, out_of_line
 from gpucloud_pricing.spot_traces import SPOT_SOURCES
 from gpucloud_pricing.tariff_table import Tariff, TariffTable
 from gpucloud_pricing.values import (
@@ -44,24 +43,6 @@ T = TypeVar("T")
 
 SANITY = 5
 """The factor to the lowest or highest known price from which a price is flagged as implausible."""
-
-Key = tuple[str, str]
-"""A cloud and a name."""
-
-Ranked = tuple[bool, Decimal, int, int, str, str, str, str, int, InstanceType, str, Price | None]
-"""A price in one zone, in the order of choice: cheaper, newer, smaller, then by name."""
-
-
-class Choices(NamedTuple):
-    """Prices of one type and way of paying, each list in the order of choice, the best list first.
-
-    The first three are by caution (:func:`gpucloud_pricing.rules.caution`).
-    """
-
-    clean: list[Ranked]
-    flagged: list[Ranked]
-    implausible: list[Ranked]
-    unpriced: list[Ranked]
 
 
 class Market:
@@ -96,11 +77,9 @@ class Market:
         self._by_model: dict[str, list[InstanceType]] = defaultdict(list)
         for kind in types.values():
             self._by_model[kind.gpu_model].append(kind)
-        self._ranked: dict[Key, dict[str, list[Ranked]]] = {}
+        self._ranking = Ranking(regions, prices, zones, self._rates)
         self._chosen: dict[tuple[str, str, str, date], Choices] = {}
         self._bands: dict[Key, Mapping[str, Interruption]] = {}
-        self._out_of_line: dict[Key, Mapping[Zone, str]] = {}
-        self._opt_in: set[tuple[str, str, str]] = set()
         self._places: dict[tuple[str, str, str], Place] = {}
 
     @classmethod
@@ -162,7 +141,7 @@ class Market:
             sources={source.id: source for source in sources},
         )
         for kind in market.types.values():
-            market._rank(kind)
+            market._ranking.of(kind)
         return market
 
     @property
@@ -292,7 +271,9 @@ class Market:
 
         def is_allowed(ranked: Ranked) -> bool:
             place = ranked[4:7]
-            key = place if by_zone or place in self._opt_in else place[:2]  # else the zone is irrelevant
+            key = (
+                place if by_zone or place in self._ranking.opt_in else place[:2]
+            )  # else the zone is irrelevant
             if key not in allowed:
                 allowed[key] = _first(place_rules, demand, self._place(*place)) is None
             return allowed[key]
@@ -328,7 +309,7 @@ class Market:
             of_type = _reasons(rules.TYPE_RULES, demand, kind)
             is_near = kind.gpu_model in models if models else rules.instance_type(demand, kind) is None
             refused = near if is_near else far
-            for purchase, entries in self._rank(kind).items():
+            for purchase, entries in self._ranking.of(kind).items():
                 status = rules.status(demand, kind, purchase, today)
                 fixed = of_type + ([Reason(rule="status", text=status)] if status else [])
                 for ranked in entries:
@@ -414,7 +395,7 @@ class Market:
 
     def _all_zones(self) -> set[tuple[str, str, str]]:
         """Every zone, with its cloud and region."""
-        ranked = (entries for kind in self.types.values() for entries in self._rank(kind).values())
+        ranked = (entries for kind in self.types.values() for entries in self._ranking.of(kind).values())
         priced = {entry[4:7] for entries in ranked for entry in entries if entry[6]}
         named = {
             (cloud, name, zone) for (cloud, name), region in self.regions.items() for zone in region.zones
@@ -423,12 +404,11 @@ class Market:
 
     def _opt_in_zones(self) -> frozenset[str]:
         self._all_zones()
-        return frozenset(zone for _, _, zone in self._opt_in)
+        return frozenset(zone for _, _, zone in self._ranking.opt_in)
 
     def usd(self, amount: Decimal, currency: str) -> Decimal | None:
         """An amount in USD at the reference rate, unrounded; ``None`` without a rate."""
-        rate = self._rates.get(currency)
-        return None if rate is None else amount if rate == 1 else amount / rate
+        return in_usd(self._rates, amount, currency)
 
     def converted(self, amount: Decimal, currency: str, into: str) -> Decimal | None:
         """An amount in another currency at the reference rates, unrounded; ``None`` without a rate."""
@@ -467,7 +447,7 @@ class Market:
         for kind in self._kinds(demand):
             if _first(rules.TYPE_RULES.values(), demand, kind) is not None:
                 continue
-            ranked = self._rank(kind)
+            ranked = self._ranking.of(kind)
             for purchase in dict.fromkeys(demand.purchases):
                 if purchase in ranked and rules.status(demand, kind, purchase, today) is None:
                     yield self._choices(kind, purchase, today)
@@ -477,7 +457,7 @@ class Market:
         key = (kind.cloud, kind.name, purchase, today)
         if key not in self._chosen:
             choices = self._chosen[key] = Choices([], [], [], [])
-            for ranked in self._rank(kind)[purchase]:
+            for ranked in self._ranking.of(kind)[purchase]:
                 known = None if ranked[0] else rules.caution(self._flags(ranked, today))
                 (choices.unpriced if known is None else choices[known]).append(ranked)
         return self._chosen[key]
@@ -489,67 +469,6 @@ class Market:
         models = dict.fromkeys(requirement.model or "" for requirement in demand.gpus)
         kinds = (kind for model in models for kind in self._by_model.get(model, ()))
         return (kind for kind in kinds if any(rules.grants(requirement, kind) for requirement in demand.gpus))
-
-    def _rank(self, kind: InstanceType) -> dict[str, list[Ranked]]:
-        """A type's prices by way of paying, per zone and in the order of choice."""
-        key = (kind.cloud, kind.name)
-        if key not in self._ranked:
-            by_purchase: dict[str, list[Ranked]] = defaultdict(list)
-            number = itertools.count()
-            for purchase, region, zone, price in self._per_zone(kind):
-                usd = None if price is None else self.usd(price.net, price.currency)
-                if zone and opt_in_head(zone, self.regions[kind.cloud, region]):
-                    self._opt_in.add((kind.cloud, region, zone))
-                by_purchase[purchase].append(
-                    (
-                        usd is None,
-                        Decimal(0) if usd is None else usd,
-                        0 if price is None else -price.as_of.toordinal(),
-                        kind.vcpus,
-                        kind.cloud,
-                        region,
-                        zone or "",
-                        kind.name,
-                        next(number),
-                        kind,
-                        purchase,
-                        price,
-                    )
-                )
-            self._ranked[key] = {purchase: sorted(entries) for purchase, entries in by_purchase.items()}
-        return self._ranked[key]
-
-    def _per_zone(self, kind: InstanceType) -> Iterator[tuple[str, str, str | None, Price | None]]:
-        """A type's prices; a regional price is repeated for each zone without a price of its own."""
-        prices = list(self._prices(kind))
-        zones = self._zones(kind)
-        own = {(price.purchase, price.region, price.zone) for price in prices}
-        for price in prices:
-            if price.zone is not None:
-                yield price.purchase, price.region, price.zone, price
-                continue
-            spread: list[str | None] = [
-                zone
-                for zone in zones.get(price.region, ())
-                if (price.purchase, price.region, zone) not in own
-            ]
-            for zone in spread or [None]:
-                yield price.purchase, price.region, zone, price
-        for region, names in zones.items():
-            if (Purchase.ON_DEMAND, region, None) not in own:
-                for zone in names:
-                    if (Purchase.ON_DEMAND, region, zone) not in own:
-                        yield Purchase.ON_DEMAND.value, region, zone, None
-
-    def _odd_zones(self, kind: InstanceType) -> Mapping[Zone, str]:
-        """The zones in which a type's spot price is out of line, with the flags."""
-        key = (kind.cloud, kind.name)
-        if key not in self._out_of_line:
-            ranked = self._rank(kind)
-            spot = {(entry[5], entry[6]): entry[1] for entry in ranked.get(Purchase.SPOT, ()) if not entry[0]}
-            listed = ((entry[5], entry[1]) for entry in ranked.get(Purchase.ON_DEMAND, ()) if not entry[0])
-            self._out_of_line[key] = out_of_line(spot, lowest_by_region(listed))
-        return self._out_of_line[key]
 
     def _place(self, cloud: str, region: str, zone: str) -> Place:
         key = (cloud, region, zone)
@@ -589,7 +508,7 @@ class Market:
         ):
             flags += (IMPLAUSIBLE,)
         if KINDS[purchase].price_moves and price is not None and price.as_of < today:  # not asked for today
-            odd = self._odd_zones(kind).get((region, zone))
+            odd = self._ranking.odd_zones(kind).get((region, zone))
             flags += () if odd is None else (odd,) if IMPLAUSIBLE in flags else (IMPLAUSIBLE, odd)
         return flags
 
@@ -600,22 +519,6 @@ def _newest_rates(rates: Iterable[Rate]) -> tuple[Rate, ...]:
     for rate in sorted(rates, key=lambda rate: rate.as_of):
         newest[rate.base, rate.quote] = rate
     return tuple(newest.values())
-
-
-def order(offer: Offer) -> tuple[object, ...]:
-    """The order of choice, as a sort key."""
-    return (
-        offer.price_usd is None,
-        rules.caution(offer.flags),
-        offer.price_usd or Decimal(0),
-        -offer.as_of.toordinal() if offer.as_of else 0,
-        offer.vcpus,
-        offer.cloud,
-        offer.region,
-        offer.zone or "",
-        offer.instance_type,
-        PURCHASES.index(offer.purchase),
-    )
 
 
 def _first(table: Iterable[Callable[[Demand, T], str | None]], demand: Demand, subject: T) -> str | None:

@@ -5,10 +5,12 @@ Statements are text, as in any program that speaks the DB-API.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 BUSY_S = 30.0
@@ -105,3 +107,18 @@ def run_script(connection: sqlite3.Connection, statements: str) -> None:
     for statement in statements.split(";"):
         if statement.strip():
             connection.execute(statement)
+
+
+def json_list(allowed: Collection[str] | None) -> str | None:
+    """Values for a condition with ``json_each``; ``None`` for no condition."""
+    return None if allowed is None else json.dumps(sorted(allowed))
+
+
+def text_of(at: datetime) -> str:
+    """A moment as a column holds it: UTC, in an order that text sorts by."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def time_of(text: str) -> datetime:
+    """A moment of a column."""
+    return datetime.fromisoformat(text)

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from gpucloud_pricing.sqlite_file import json_list
 from gpucloud_pricing.tariff_table import Tariff
 from gpucloud_pricing.values import Rate
 
@@ -116,8 +117,8 @@ def record_tariffs(
     wanted = {
         "cloud": cloud,
         "source": source,
-        "kinds": json.dumps(sorted(kinds)),
-        "regions": None if regions is None else json.dumps(sorted(regions)),
+        "kinds": json_list(kinds),
+        "regions": json_list(regions),
     }
     known = {row[:4]: row[4:] for row in connection.execute(_IN_FORCE, wanted).fetchall()}
     changes: list[TariffChange] = []

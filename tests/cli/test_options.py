@@ -11,8 +11,8 @@ from typer.core import TyperGroup
 
 from gpucloud.cli.app import COMMANDS, load, main
 from gpucloud.cli.examples import EXAMPLES
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.flags import PANELS
-from gpucloud.spec.model import FIELDS
 
 INTERNAL = re.compile(r"<(?:str|int|float|path|uuid|datetime|filename)\b|\b(?:TEXT|INTEGER|FLOAT)\b| range>")
 """What click and typer show of an option whose value nobody has named."""

@@ -61,9 +61,10 @@ from gpucloud.redaction import redact
 from gpucloud.resources import BadTags, Tags, request_hash
 from gpucloud.runs.exit_record import read_record
 from gpucloud.spec import fields
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.defaults import journal_of, read_defaults, with_defaults
 from gpucloud.spec.file import spec_in
-from gpucloud.spec.model import FIELDS, Spec
+from gpucloud.spec.model import Spec
 from gpucloud.spec.yaml import parse
 from gpucloud.ssh import boot, checkpoints, guard, job, keys, logs
 from gpucloud.ssh.bounded import Finished

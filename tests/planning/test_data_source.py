@@ -9,7 +9,7 @@ import pytest
 from gpucloud.clouds.object_store import StorePlace, StoreSize
 from gpucloud.errors import UsageError
 from gpucloud.planning.data_source import GIB, DataSource, priced, refuse_too_large
-from gpucloud.spec.fields import DataSet
+from gpucloud.spec.mounts import DataSet
 from gpucloud_pricing import Market
 
 

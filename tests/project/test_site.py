@@ -12,7 +12,7 @@ from docs.site.pages import made
 from gpucloud.cli.app import COMMANDS
 from gpucloud.cli.documents import DOCUMENTS
 from gpucloud.monitor.families import OF_GUARD, OF_JOURNAL
-from gpucloud.spec.model import FIELDS
+from gpucloud.spec.declarations import FIELDS
 from tests.pages import ROOT
 
 pages = cache(made)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.defaults import Defaults, with_defaults
 from gpucloud.spec.file import load_spec
-from gpucloud.spec.model import FIELDS, Spec
+from gpucloud.spec.model import Spec
 from gpucloud.spec.presets import NAMES, presets
 from gpucloud_pricing import Market
 from gpucloud_pricing.purchases import Purchase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import timedelta
 from decimal import Decimal
@@ -15,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucloud.errors import UsageError
+from gpucloud.spec.declarations import FIELDS
 from gpucloud.spec.file import flag_of, load_spec
-from gpucloud.spec.model import FIELDS, Spec, SpecError, deadline, json_schema
+from gpucloud.spec.model import Spec, SpecError, deadline
+from gpucloud.spec.schema import json_schema
 from gpucloud.spec.yaml import MAX_BYTES, parse
 from gpucloud_pricing import PURCHASES
 from gpucloud_pricing.purchases import Purchase
@@ -103,6 +106,11 @@ def test_a_file_may_say_everything(tmp_path: Path) -> None:
     assert spec.env == {"SEED": "42", "DEBUG": "on", "TOKEN": None}
     assert (spec.ports, spec.allow_from) == ((6006, 8888), ("203.0.113.7/32",))
     assert spec.setup == "pip install torch\ntrue"
+
+
+def test_each_field_is_declared_once_and_typed_once_in_one_order() -> None:
+    values = [each.name for each in dataclasses.fields(Spec) if each.init]
+    assert values == list(FIELDS)
 
 
 def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class _Table:
 
         keys: list[str] = []
         for each in owner.get_params(Context(owner)):
-            if each.param_type_name == "argument":
+            if each.param_type_name == "argument" or getattr(each, "hidden", False):
                 continue
             row = _option(command, each)
             key = max(each.opts, key=len)

@@ -139,7 +139,7 @@ class Everyday:
         refuse_impossible(spec)
         refuse_launch(spec)
         refuse_unreplaceable(spec)
-        if spec.on_sick == REPLACE:  # whoever tends it is in another folder
+        if spec.on_unhealthy == REPLACE:  # whoever tends it is in another folder
             spec, _ = from_anywhere(spec, (), str(Path.cwd()))
         if spec.count > 1:
             run_id = run_id or self._session.new_run_id()
@@ -153,7 +153,7 @@ class Everyday:
             clean_up=f"gpucloud down --run-id {run_id} --yes" if spec.count > 1 else None,
         )
         with self._session.operation() as context:
-            if spec.on_sick == REPLACE:
+            if spec.on_unhealthy == REPLACE:
                 context.notice("launch", WHO_REPLACES)
             look(context, spec)
             boxes, failure = launch_several(

@@ -225,7 +225,7 @@ class Tending:
 
     Attributes:
         runs: what was done for each run that was not over.
-        boxes: what was done about each box of a launch with ``on_sick: replace``.
+        boxes: what was done about each box of a launch with ``on_unhealthy: replace``.
         troubles: what could not be done; the next look goes on with it.
     """
 

@@ -277,8 +277,8 @@ def run(
 
 def start_run(session: Session, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
     """See :meth:`Runs.start`."""
-    if wanted.spec.on_sick == "replace" and not work.restarts:
-        raise UsageError("on_sick: replace needs restarts", hint="add --restarts 3")
+    if wanted.spec.on_unhealthy == "replace" and not work.restarts:
+        raise UsageError("on_unhealthy: replace needs restarts", hint="add --restarts 3")
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     kept = _settled(session, context, wanted)
     work = _with_code(context, wanted.spec, work, kept)

@@ -24,8 +24,8 @@ class Tend:
 
         Settles what is owed, notices interruptions, restarts detached runs that were lost and may be
         restarted, brings back the files of those whose command has ended, and ends their boxes, and what is
-        overdue. Replaces boxes with ``on_sick: replace`` whose guards report faulty hardware. Any number of
-        processes may do so at the same time.
+        overdue. Replaces boxes with ``on_unhealthy: replace`` whose guards report faulty hardware. Any number
+        of processes may do so at the same time.
 
         Args:
             environment: values of the variables that the specs of runs name; by default, those of the

@@ -16,9 +16,9 @@ import typer
 
 from gpucloud.cli.defaults import say_preset
 from gpucloud.errors import UsageError
-from gpucloud.spec.declarations import FIELDS
+from gpucloud.spec.declarations import ALIASES, FIELDS
 from gpucloud.spec.fields import LONGEST_SCRIPT
-from gpucloud.spec.file import load_spec
+from gpucloud.spec.file import flag_of, load_spec
 from gpucloud.spec.flags import BOX, PANELS
 from gpucloud.spec.model import Spec
 
@@ -76,8 +76,10 @@ def duration_of(flag: str, text: str | None) -> timedelta | None:
     return None if isinstance(value, str) else value
 
 
-def _option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
+def _option(panel: str, text: str, *names: str, metavar: str | None = None, hidden: bool = False) -> Any:
+    return typer.Option(
+        *names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False, hidden=hidden
+    )
 
 
 def _parameter(name: str, kind: Any, option: Any, default: object = None) -> inspect.Parameter:
@@ -122,6 +124,14 @@ _PARAMETERS = [
         for name, field in FIELDS.items()
         if field.flag.panel == panel
         for parameter in _parameters_of(name)
+    ),
+    *(
+        _parameter(
+            alias,
+            str | None,
+            _option(FIELDS[name].flag.panel, FIELDS[name].description, flag_of(alias), hidden=True),
+        )
+        for alias, name in ALIASES.items()
     ),
     _SETUP_FILE,
     _FILE,

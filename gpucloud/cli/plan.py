@@ -64,7 +64,7 @@ def plan(
         app.output.document("plan", answer)
         return
     show_plan(app, made, limit)
-    if spec.on_sick == "replace":
+    if spec.on_unhealthy == "replace":
         from gpucloud.runs.replacement import WHO_REPLACES
 
         app.output.say(WHO_REPLACES)

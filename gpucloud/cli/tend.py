@@ -37,11 +37,11 @@ def tend(
     """Settle what is owed, restart detached runs that lost their box, end what has ended or is overdue.
 
     One look, then exit, for cron, a timer or a CI schedule; several at the same time do nothing twice. A run
-    is restarted within its --restarts, deadline, --max-price and budget. A box of a launch with --on-sick
-    replace whose guard reports faulty hardware is replaced elsewhere, with its files, within the same limits:
-    three times at most. Exit code: 8 if something may still be billed, else that of the first thing that
-    could not be done; the next look goes on with it. With --every, until a signal. --install is refused while
-    credentials, or values that living runs need (--env), are only in this shell.
+    is restarted within its --restarts, deadline, --max-price and budget. A box of a launch with
+    --on-unhealthy replace whose guard reports faulty hardware is replaced elsewhere, with its files, within
+    the same limits: three times at most. Exit code: 8 if something may still be billed, else that of the
+    first thing that could not be done; the next look goes on with it. With --every, until a signal. --install
+    is refused while credentials, or values that living runs need (--env), are only in this shell.
     """
     if sum((install, uninstall, every is not None)) > 1:
         raise UsageError("--install, --uninstall and --every contradict each other", hint="choose one")

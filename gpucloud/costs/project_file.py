@@ -13,7 +13,7 @@ from gpucloud.costs import amounts as read
 from gpucloud.costs.project import INTERNET, Part, Project, Transfer, problem_of
 from gpucloud.costs.workload import Workload
 from gpucloud.errors import UsageError
-from gpucloud.spec.declarations import FIELDS
+from gpucloud.spec.declarations import ALIASES, FIELDS
 from gpucloud.spec.fields import NAME, nearest, shown
 from gpucloud.spec.file import spec_in
 from gpucloud.spec.yaml import SpecFile, read_outline
@@ -24,6 +24,7 @@ HINT = "docs/projects.md shows a project file; `gpucloud schema` prints the othe
 T = TypeVar("T")
 
 _CHECKPOINTS = ("checkpoint_every", "checkpoint_takes")
+_OF_SPEC = {*FIELDS, *ALIASES}
 _WORK = ("hours", "profile", "lasts", "boot", *_CHECKPOINTS, "failed_attempts", "snapshots")
 _NOT_HERE = {
     "name": "the part has one already",
@@ -63,10 +64,10 @@ def _part(name: str, section: SpecFile) -> Part:
     for key, line in section.lines.items():
         if key in _NOT_HERE:
             raise _error(f"{section.source}:{line}: {key} is not allowed here: {_NOT_HERE[key]}")
-        if key not in FIELDS and key not in _WORK:
+        if key not in _OF_SPEC and key not in _WORK:
             near = nearest(key, (*FIELDS, *_WORK))
             raise _error(f"{section.source}:{line}: unknown field {shown(key)}{near}")
-    boxes = {key: value for key, value in section.fields.items() if key in FIELDS}
+    boxes = {key: value for key, value in section.fields.items() if key in _OF_SPEC}
     spec = spec_in(SpecFile(source=section.source, line=section.line, fields=boxes, lines=section.lines))
     if not spec.wants_gpu:
         raise _error(f"{section.source}:{section.line}: {name}: gpu is missing, such as `gpu: A100:8`")

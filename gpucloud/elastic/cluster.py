@@ -34,7 +34,7 @@ NOT_HERE: Mapping[str, str] = {
     "budget": "a node lives as long as it is wanted; limit max_price and max",
     "run": "the engine runs the commands",
     "volumes": "a volume is attached to one machine",
-    "on_sick": "the engine replaces its nodes",
+    "on_unhealthy": "the engine replaces its nodes",
     "checkpoint_dir": _OF_A_RUN,
     "checkpoint_to": _OF_A_RUN,
     "checkpoint_every": _OF_A_RUN,

@@ -16,6 +16,7 @@ from gpucloud.journal.records import Box
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.waiting import CAPACITY_PAUSE_S
 from gpucloud.runs.rules import AVOIDED_FOR, away_from, is_in_time
+from gpucloud.spec.declarations import renamed
 from gpucloud.spec.model import Spec
 
 REPLACE = "replace"
@@ -75,17 +76,17 @@ def refuse_unreplaceable(spec: Spec) -> None:
     Raises:
         UsageError: it has several nodes.
     """
-    if spec.on_sick == REPLACE and spec.nodes != 1:
+    if spec.on_unhealthy == REPLACE and spec.nodes != 1:
         raise UsageError(
-            f"on_sick: replace is for boxes with one node, and this one has {spec.nodes}",
-            hint="leave out --on-sick, or launch boxes of their own: --count",
+            f"on_unhealthy: replace is for boxes with one node, and this one has {spec.nodes}",
+            hint="leave out --on-unhealthy, or launch boxes of their own: --count",
         )
 
 
 def wants_replacement(box: Box) -> bool:
     """Whether a box of an earlier launch is to be replaced once it is faulty."""
     lives = box.shown_state is BoxState.READY and not box.attended  # the setup of another one would fail too
-    return lives and len(box.nodes) == 1 and box.wanted.spec.get("on_sick") == REPLACE
+    return lives and len(box.nodes) == 1 and renamed(box.wanted.spec).get("on_unhealthy") == REPLACE
 
 
 def step_for(lineage: Lineage, now: datetime) -> Leave | Look | End:

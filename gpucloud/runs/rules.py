@@ -145,8 +145,8 @@ def refuse_replacing(spec: Spec) -> None:
     Raises:
         UsageError: the spec has it.
     """
-    if spec.on_sick == "replace":
-        raise UsageError("on_sick: replace needs a run that tend looks after", hint="use: run --detach")
+    if spec.on_unhealthy == "replace":
+        raise UsageError("on_unhealthy: replace needs a run that tend looks after", hint="use: run --detach")
 
 
 def is_in_time(expires_at: datetime | None, at: datetime) -> bool:

@@ -56,6 +56,7 @@ from gpucloud.runs.rules import (
 )
 from gpucloud.runs.stored_results import Stored, stored_of, with_lost
 from gpucloud.runtime.context import Context
+from gpucloud.spec.declarations import renamed
 from gpucloud.spec.file import load_spec
 from gpucloud.ssh.checkpoints import CheckpointFailedError
 from gpucloud.ssh.client import ConnectionFailedError, Target
@@ -255,7 +256,7 @@ class Tender:
 
     def _faulty(self, run: Run, box: Box, nodes: Sequence[Target]) -> Finding:
         """The loss of a box whose hardware is faulty, if its run wants and may have another one."""
-        replaces = run.work.spec.get("on_sick") == "replace"
+        replaces = renamed(run.work.spec).get("on_unhealthy") == "replace"
         if not replaces or not may_restart(run.work, run.attempts[:-1], Loss.HARDWARE):
             return None
         for node in nodes:

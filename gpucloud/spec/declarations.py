@@ -286,10 +286,10 @@ FIELDS: Mapping[str, Field] = {
         {**_WHOLE, "minimum": 1, "maximum": 100},
         "With idle: jobs whose GPUs are used less than this count as idle, such as 30.",
     ),
-    "on_sick": Field(
-        read.on_sick,
+    "on_unhealthy": Field(
+        read.on_unhealthy,
         Flag(BOX, "ACTION"),
-        {"enum": list(read.ON_SICK)},
+        {"enum": list(read.ON_UNHEALTHY)},
         "When the guard of a box reports faulty hardware: keep it, or have `gpucloud tend` replace it "
         "(of run --detach: as one of the restarts). Default: keep.",
         default="keep",
@@ -432,6 +432,13 @@ FIELDS: Mapping[str, Field] = {
     ),
 }
 """The fields by name, in the order of help and schema."""
+ALIASES = {"on_sick": "on_unhealthy"}
+"""Earlier names of fields: read in files, flags and saved documents, and shown nowhere."""
+
+
+def renamed(given: Mapping[str, object]) -> dict[str, object]:
+    """The same values, each under the name that its field has today."""
+    return {ALIASES.get(name, name): value for name, value in given.items()}
 
 
 def plain(value: object) -> Any:

@@ -37,7 +37,7 @@ ARCHES = ("x86_64", "arm64")
 PURCHASES = {"on-demand": Purchase.ON_DEMAND, "spot": Purchase.SPOT, "reserved": Purchase.RESERVED}
 SPREADS = {"cloud": 1, "region": 2, "zone": 3}
 """What the places of several boxes may differ in, and how many parts of a place that takes."""
-ON_SICK = ("keep", "replace")
+ON_UNHEALTHY = ("keep", "replace")
 """What to do with the box of a run whose guard reports faulty hardware."""
 NAME = "^[a-z0-9][a-z0-9-]{0,39}$"
 LONGEST = timedelta(days=3650)
@@ -136,7 +136,7 @@ interconnect = choice(*INTERCONNECTS)
 rdma = choice(*RDMA, ANY_RDMA)
 preset = choice(*PRESETS)
 spread = choice(*SPREADS)
-on_sick = choice(*ON_SICK)
+on_unhealthy = choice(*ON_UNHEALTHY)
 
 
 def whole(low: int, high: int, what: str) -> Callable[[object], int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
-from gpucloud.spec.declarations import FIELDS
+from gpucloud.spec.declarations import FIELDS, renamed
 from gpucloud.spec.model import Spec, SpecError
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def _spec(
     *,
     hint: str | None,
 ) -> Spec:
-    given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
+    told = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
+    given = renamed(told)
     try:
-        return Spec(**{**fields, **given})
+        return Spec(**{**renamed(fields), **given})
     except SpecError as error:
         problems = [
             f"{flag_of(name) if name in given else where(name)}: {text}" if name else text

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from gpucloud.errors import UsageError
 from gpucloud.spec import fields as read
-from gpucloud.spec.declarations import FIELDS, plain
+from gpucloud.spec.declarations import FIELDS, plain, renamed
 from gpucloud.spec.mounts import DataSet, Mount, data_set, mount, nested
 from gpucloud.spec.presets import presets
 from gpucloud_pricing.demand import Demand
@@ -78,7 +78,7 @@ class Spec:
     box_identity: str | None
     idle: timedelta | Literal["none"] | None
     idle_below: int | None
-    on_sick: str
+    on_unhealthy: str
     setup: str | None
     run: str | None
     env: dict[str, str | None] = field(repr=False)  # its values may be secrets
@@ -109,6 +109,7 @@ class Spec:
         Raises:
             SpecError: a field is unknown, has an invalid value, or contradicts another.
         """
+        given = renamed(given)
         decided = _decided_by_preset(given)
         given = {**given, **decided}
         values: dict[str, object] = {"given": frozenset(given), "from_preset": frozenset(decided)}

@@ -140,7 +140,7 @@ class Boxes:
             raise ValueError(f"{id!r} is not a volume id")
         return self._folder / VOLUMES / id
 
-    def make_sick(self, sickness: str, times: int) -> None:
+    def make_unhealthy(self, sickness: str, times: int) -> None:
         """The next new boxes get a faulty GPU.
 
         Raises:

@@ -135,7 +135,7 @@ class Control:
         self._faults.clear()
         self._traffic.clear()
         self._world.dials.set_caller_address(CALLER_ADDRESS)
-        self._world.boxes.make_sick(SICKNESSES[0], 0)
+        self._world.boxes.make_unhealthy(SICKNESSES[0], 0)
         self._world.clock.reset()  # last: what ends here ends by the time at which it was billed
         self._keep_clock()
         return {}
@@ -197,7 +197,7 @@ class Control:
 
     def gpu(self, body: Body) -> Any:
         """Gives the next boxes a faulty GPU."""
-        self._world.boxes.make_sick(str(body["sickness"]), int(body["times"]))
+        self._world.boxes.make_unhealthy(str(body["sickness"]), int(body["times"]))
         return {}
 
     def clock(self, body: Body) -> Any:

@@ -62,7 +62,7 @@ class BoxHost(Protocol):
         """Starts a box and returns at once."""
         ...
 
-    def make_sick(self, sickness: str, times: int, /) -> None:
+    def make_unhealthy(self, sickness: str, times: int, /) -> None:
         """The next boxes get a faulty GPU."""
         ...
 

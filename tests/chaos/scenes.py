@@ -108,7 +108,7 @@ def launched(home: Home, cloud: str) -> None:
 
 def _sick(home: Home, cloud: str) -> None:
     """A box is there that is to be replaced: every guard reports faulty hardware."""
-    done = home.run(*_launch("--on-sick", "replace")(cloud))
+    done = home.run(*_launch("--on-unhealthy", "replace")(cloud))
     assert done.code == 0, done.err
 
 

@@ -11,7 +11,8 @@ from typer.core import TyperGroup
 
 from gpucloud.cli.app import COMMANDS, load, main
 from gpucloud.cli.examples import EXAMPLES
-from gpucloud.spec.declarations import FIELDS
+from gpucloud.spec.declarations import ALIASES, FIELDS
+from gpucloud.spec.file import flag_of
 from gpucloud.spec.flags import PANELS
 
 INTERNAL = re.compile(r"<(?:str|int|float|path|uuid|datetime|filename)\b|\b(?:TEXT|INTEGER|FLOAT)\b| range>")
@@ -55,6 +56,7 @@ def test_every_field_of_a_spec_has_a_flag_that_help_shows_with_its_description(
         assert f"{written}{value} {field.description}" in text
         for value, what in flag.switches.items():
             assert f"--{value} {what}" in text
+    assert not [alias for alias in ALIASES if flag_of(alias) in text]
 
 
 @pytest.mark.parametrize("name", ["launch", "offers"])

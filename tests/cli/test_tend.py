@@ -211,7 +211,9 @@ def test_a_box_with_faulty_hardware_is_replaced_if_its_run_wants_that(cli: Shell
     hook = ("--checkpoint", 'echo "$GPUCLOUD_END_REASON" >>kept/one')
     script = 'if [ -e kept/one ]; then cat kept/one >"$1"; else echo begun >kept/one; sleep 600; fi'
     result = cli.home / "result"
-    begun = cli(*DETACH, "--on-sick", "replace", *kept, *hook, "--", "sh", "-c", script, "sh", str(result))
+    begun = cli(
+        *DETACH, "--on-unhealthy", "replace", *kept, *hook, "--", "sh", "-c", script, "sh", str(result)
+    )
     assert begun.code == 0, begun.err
     [machine] = cli.billed()
     root = cli.endpoint.folder / "boxes" / str(machine["id"]) / "root"

@@ -73,16 +73,17 @@ def test_replacements_of_predecessors_count_and_a_deadline_that_is_near_forbids_
 
 
 NODE = Node(instance_id="i-1", state=State.RUNNING)
-WANTS: dict[str, Any] = {"wanted": Wanted(spec={"on_sick": "replace"}), "nodes": (NODE,)}
+WANTS: dict[str, Any] = {"wanted": Wanted(spec={"on_unhealthy": "replace"}), "nodes": (NODE,)}
 
 
 @pytest.mark.parametrize(
     ("changes", "wants"),
     [
         ({}, True),
+        ({"wanted": Wanted(spec={"on_sick": "replace"})}, True),  # written before the field was renamed
         ({"state": BoxState.STOPPED}, False),
         ({"attended": True}, False),
-        ({"wanted": Wanted(spec={"on_sick": "keep"})}, False),
+        ({"wanted": Wanted(spec={"on_unhealthy": "keep"})}, False),
         ({"nodes": (NODE, NODE)}, False),
         ({"setup_error": "it failed"}, False),
     ],

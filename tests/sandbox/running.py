@@ -59,7 +59,7 @@ class HollowBoxes:
         self.alive.pop(id_, None)
         self.ended.set()
 
-    def make_sick(self, sickness: str, times: int) -> None:
+    def make_unhealthy(self, sickness: str, times: int) -> None:
         pass
 
     def plug(self, id_: str, device: str, volume: str) -> None:

@@ -48,7 +48,7 @@ nodes: 2
 count: 3
 spread: region
 disk: 500
-on_sick: replace
+on_unhealthy: replace
 image: cuda-12.4
 ttl: 1h30m
 idle: 30m
@@ -111,6 +111,14 @@ def test_a_file_may_say_everything(tmp_path: Path) -> None:
 def test_each_field_is_declared_once_and_typed_once_in_one_order() -> None:
     values = [each.name for each in dataclasses.fields(Spec) if each.init]
     assert values == list(FIELDS)
+
+
+def test_an_earlier_name_of_a_field_is_read_in_files_flags_and_saved_specs(tmp_path: Path) -> None:
+    file, earlier = write(tmp_path, "on_sick: replace\n"), {"on_sick": "replace"}
+    for spec in (load_spec(file, {}), load_spec(None, earlier), Spec(**earlier)):
+        assert spec.on_unhealthy == "replace"
+        assert "on_sick" not in spec.given | spec.document().keys()
+    assert load_spec(file, {"on_unhealthy": "keep"}).on_unhealthy == "keep"  # flags win by either name
 
 
 def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:

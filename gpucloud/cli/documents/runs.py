@@ -64,7 +64,7 @@ class TroubleDocument(TypedDict):
 
 
 class TendedBoxDocument(TypedDict):
-    """What was done about a box of a launch with ``on_sick: replace``, and why.
+    """What was done about a box of a launch with ``on_unhealthy: replace``, and why.
 
     Attributes:
         did: ``left``, ``replaced``, or ``ended``: it had been replaced before.

@@ -1,4 +1,4 @@
-"""``launch --on-sick replace``: ``tend`` replaces a box whose hardware is faulty, and leaves one box."""
+"""``launch --on-unhealthy replace``: ``tend`` replaces a box whose hardware is faulty, and leaves one box."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.shell import Shell
 from tests.waiting import until
 
-LAUNCH = ("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "2h", "--on-sick", "replace")
+LAUNCH = ("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "2h", "--on-unhealthy", "replace")
 FAULT = "79, pid=7, GPU has fallen off the bus."
 ERROR_OF_A_PROGRAM = "31, pid=7, name=python, Ch 00000008, MMU Fault"
 
@@ -150,7 +150,7 @@ def test_a_box_is_never_replaced_above_its_price_and_waits_where_there_is_no_mac
 def test_a_replacement_that_nobody_would_make_is_refused(
     cli: Shell, line: tuple[str, ...], words: str
 ) -> None:
-    refused = cli(line[0], "--on-sick", "replace", *line[1:])
+    refused = cli(line[0], "--on-unhealthy", "replace", *line[1:])
     assert refused.code in {2, 125}
     assert words in refused.err
     assert not cli.sandbox.ledger()

@@ -81,7 +81,7 @@ def down(
     if owed is not None:
         raise owed
     if context.tasks.signum is not None:
-        raise InterruptedBySignal("everything asked for was deleted", signum=context.tasks.signum)
+        raise InterruptedBySignal("stopped; everything asked for was deleted", signum=context.tasks.signum)
     return list(ended), survey
 
 

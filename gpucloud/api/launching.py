@@ -68,7 +68,9 @@ class NameSearch:
         for cloud in sorted({region.cloud for region in survey.unread}):
             named = " or ".join(map(repr, self._names))
             self._context.warn(
-                "plan", f"Whether a box named {named} lives in {cloud} is not known: no answer."
+                "plan",
+                f"{cloud} did not answer, so a box {named} there could not be ruled out; "
+                "launching all the same.",
             )
         return survey
 

@@ -60,7 +60,7 @@ def paying_text(boxes: Sequence[Box] | None) -> str:
     for box in boxes:
         for money in box.paying:
             sums[money.currency] = sums.get(money.currency, Decimal(0)) + money.amount
-    unknown = [box.name for box in boxes if not box.is_over and _is_bound(box)]
+    unknown = [box.name for box in boxes if not box.is_over and is_bound(box)]
     if not sums:
         return f"The cost of {', '.join(unknown)} is unknown." if unknown else "Your boxes cost nothing now."
     costs = [f"{format_money(amount, currency)} per hour" for currency, amount in sorted(sums.items())]
@@ -212,7 +212,7 @@ def per_hour_text(box: Box) -> str | None:
     if box.is_over or not box.nodes:
         return None
     sums = [format_money(each.amount, each.currency) for each in box.paying]
-    bound = "≥ " if _is_bound(box) else ""
+    bound = "≥ " if is_bound(box) else ""
     return bound + (" + ".join(sums) or format_money(Decimal(0), _currency(box)))
 
 
@@ -238,7 +238,18 @@ def at_most_text(names: Iterable[str]) -> str:
     )
 
 
-def _is_bound(box: Box) -> bool:
+def bound_text(boxes: Sequence[Box]) -> str:
+    """Why costs per hour are lower bounds: which parts of which boxes have no known price."""
+    parts = [
+        f"{part} of {box.name}"
+        for box in boxes
+        for part in ("compute", "disk", "address")
+        if getattr(box.per_hour, part) is None
+    ]
+    return f"≥: no price is known for {', '.join(parts)}."
+
+
+def is_bound(box: Box) -> bool:
     """Whether the price of a part is unknown, so that the box costs at least what is known."""
     return None in (box.per_hour.compute, box.per_hour.disk, box.per_hour.address)
 

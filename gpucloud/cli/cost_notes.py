@@ -27,9 +27,9 @@ def verdict_text(comparison: Comparison) -> str:
         return "Nothing that can start now has a known cost."
     offer = verdict.now.offer
     bound = "" if verdict.now.complete else "≥ "
+    head = "Cheapest that can start now" if verdict.spot is None else "Without interruptions"
     parts = [
-        f"Cheapest that can start now: {paid_text(offer)}, {shown.at(offer)}, "
-        f"{bound}{_amount_text(comparison, verdict)}",
+        f"{head}: {paid_text(offer)}, {shown.at(offer)}, {bound}{_amount_text(comparison, verdict)}",
         *_spot_part(comparison, verdict),
         *_commitment_part(verdict),
     ]
@@ -47,7 +47,9 @@ def notes(comparison: Comparison, estimates: Sequence[Estimate]) -> Iterator[str
     of = f", of {shown.span_text(dates[0], dates[-1])}" if dates else ""
     own = any(each.offer.quote and each.offer.quote.discount for each in estimates)
     less = " less your own discounts" if own else ""
-    yield f"{usage_text(comparison.usage)} List prices before tax{less}{of}."
+    estimated = any(each.spot is not None for each in estimates) and not comparison.assumed
+    legend = " INTERRUPTED: our estimate for these hours; MONTHLY BAND: the cloud's." if estimated else ""
+    yield f"{usage_text(comparison.usage)} List prices before tax{less}{of}.{legend}"
     if missing := [*unknown_parts(estimates), *comparison.unmeasured.values()]:
         yield f"Unknown (≥, ?): {'; '.join(missing)}."
     shown_ones = sum(each.offer.to_buy for each in estimates)
@@ -241,30 +243,33 @@ def _least(estimate: Estimate, text: str) -> str:
 
 
 def _spot_part(comparison: Comparison, verdict: Verdict) -> Iterator[str]:
-    """What spot saves, and its risk."""
+    """What spot costs, and its risk."""
     if verdict.spot is None or verdict.saving is None:
         return
-    saving = (
-        f"{shown.usd_text(verdict.saving)} per hour"
-        if comparison.assumed
-        else shown.total_text(verdict.saving)
-    )
+    usd = verdict.cost - verdict.saving
+    cost = f"{shown.usd_text(usd)} per hour" if comparison.assumed else shown.total_text(usd)
     risk = ""
     if verdict.spot.spot is not None and not comparison.assumed:
-        risk = f", with a {chance_text(verdict.spot.spot.chance.middle)} chance of an interruption"
+        risk = f" ({_risk_text(verdict.spot.spot)})"
     offer = verdict.spot.offer
     old = f" at its price of {offer.as_of}" if STALE in offer.flags else ""
-    yield f"spot would save {saving}{old}{risk}"
+    yield f"on spot: {cost}{old}{risk}"
+
+
+def _risk_text(spot: SpotEstimate) -> str:
+    """The chance for the hours asked, beside what the cloud publishes."""
+    said = "" if isinstance(spot.evidence, Experience) else f"; published: {band_text(spot.evidence)} a month"
+    return f"our estimate: {chance_text(spot.chance.middle)} chance of an interruption{said}"
 
 
 def _commitment_part(verdict: Verdict) -> Iterator[str]:
-    """From how many hours a month a commitment pays."""
+    """Above how many hours a month a commitment costs less."""
     if verdict.commitment is None or verdict.commitment.break_even_hours is None:
         return
     offer = verdict.commitment.offer
     years = offer.paid_as.term_hours / HOURS_PER_YEAR
     term = f"{years:.0f}-year" if years >= 1 else "1-month"
-    yield f"a {term} commitment pays from {verdict.commitment.break_even_hours:.0f} h a month"
+    yield f"a {term} commitment is cheaper above {verdict.commitment.break_even_hours:.0f} h a month"
 
 
 def chance_text(chance: float) -> str:

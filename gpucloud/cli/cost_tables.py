@@ -142,7 +142,7 @@ def cost_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[
         "REGION": [o.region for o in offers],
         "TYPE": [o.instance_type for o in offers],
         "AS OF": [o.as_of for o in offers],
-        "BAND": [_band_text(o) for o in offers],
+        "MONTHLY BAND": [_band_text(o) for o in offers],
         "FLAGS": [shown.flags_cell(o) for o in offers],
     }
 
@@ -170,7 +170,7 @@ def _show_totals(app: App, comparison: Comparison, estimates: Sequence[Estimate]
             "GPU",
             "UPFRONT",
             "BREAK-EVEN",
-            "BAND",
+            "MONTHLY BAND",
             "RANGE",
             "INTERRUPTED",
         ),
@@ -197,14 +197,14 @@ def _show_periods(app: App, comparison: Comparison, estimates: Sequence[Estimate
         "REGION": [e.offer.region for e, _, _ in rows],
         "TYPE": [e.offer.instance_type for e, _, _ in rows],
         "AS OF": [e.offer.as_of for e, _, _ in rows],
-        "BAND": [_band_text(e.offer) for e, _, _ in rows],
+        "MONTHLY BAND": [_band_text(e.offer) for e, _, _ in rows],
         "FLAGS": [shown.flags_cell(e.offer) for e, _, _ in rows],
     }
     shown.show_table(
         app.output,
         columns,
         right=(*shown.UNIT_HEADINGS, "HOUR", "DAY", "MONTH", "BREAK-EVEN"),
-        optional=("AS OF", "DAY", "GPU", "BREAK-EVEN", "BAND"),
+        optional=("AS OF", "DAY", "GPU", "BREAK-EVEN", "MONTHLY BAND"),
     )
 
 

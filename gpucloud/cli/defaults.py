@@ -48,6 +48,12 @@ def say_preset(app: App, spec: Spec) -> None:
         app.output.say(f"Preset {spec.preset}: {fields_text(spec.preset_document())}.")
 
 
+def say_gpu(app: App, given: str | None, spec: Spec) -> None:
+    """Says how a flag was read that is written as other tools write it: ``8xH100``."""
+    if given is not None and spec.gpu is not None and "".join(given.split()) != "".join(spec.gpu.split()):
+        app.output.say(f"--gpu {given}: read as {spec.gpu}")
+
+
 def fields_text(fields: Mapping[str, Any]) -> str:
     """Fields of a spec for people: ``clouds aws, azure; ttl 4h; tags team=ml``."""
     return "; ".join(f"{name} {_value_text(value)}" for name, value in fields.items())

@@ -105,7 +105,7 @@ def explain(error: BaseException) -> GpucloudError:
         case typer.TyperException():
             return _misused(clean(error.format_message()), getattr(error, "ctx", None))
         case KeyboardInterrupt() | typer.Abort():
-            return InterruptedBySignal("interrupted", signum=signal.SIGINT)
+            return InterruptedBySignal("stopped", signum=signal.SIGINT)
         case OSError(strerror=str(reason)):
             where = f"{error.filename}: " if error.filename else ""
             return GpucloudError(
@@ -147,7 +147,8 @@ def use_file(command: str, file: object) -> str:
 
 def as_text(failure: GpucloudError) -> str:
     """A failure as text: the message, the cloud's code, the attempts, what is left and how to delete it."""
-    lines = [f"error: {failure.message}"]
+    is_stop = isinstance(failure, InterruptedBySignal)  # asked for by whoever sent the signal: no error
+    lines = [failure.message if is_stop else f"error: {failure.message}"]
     if failure.cloud:
         said = [failure.cloud, *([failure.code] if failure.code else [])]
         said += [f"request id {failure.request_id}"] if failure.request_id else []

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import at_most_text, is_at_most, paying_text, show_boxes
+from gpucloud.cli.boxes import (
+    at_most_text,
+    bound_text,
+    is_at_most,
+    is_bound,
+    paying_text,
+    show_boxes,
+)
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.unread import say_unread, search_code, unread_documents, wrong_in
@@ -117,6 +124,8 @@ def _show_boxes(app: App, boxes: Sequence[Box]) -> None:
             app.output.say(_abandoned_text(box))
     if loose := [box.name for box in boxes if is_at_most(box)]:
         app.output.say(at_most_text(loose))
+    if bound := [box for box in boxes if box.nodes and not box.is_over and is_bound(box)]:
+        app.output.say(bound_text(bound))
     app.output.say(paying_text(boxes))
 
 

@@ -134,7 +134,7 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
         "TYPE": [o.instance_type for o in heads],
         "VCPUS": [o.vcpus for o in heads],
         "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
-        "LINK": [o.interconnect for o in heads],
+        "GPU LINK": [o.interconnect for o in heads],
         "PAID AS": [shown.paid_cell(o.purchase, o.terms) for o in heads] if varied else [None] * len(heads),
         "AS OF": [o.as_of for o in heads],
         "FLAGS": [shown.flags_cell(o) for o in heads],
@@ -143,7 +143,7 @@ def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
         app.output,
         columns,
         right=("PER HOUR", "BILLED AS", *shown.UNIT_HEADINGS, "VCPUS", "GIB"),
-        optional=("LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU"),
+        optional=("GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU"),
     )
     if len(groups) > len(rows):
         app.output.say(f"{counted(len(groups) - len(rows), 'more row')}: --limit 0 shows all.")

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gpucloud.cli.defaults import say_preset
+from gpucloud.cli.defaults import say_gpu, say_preset
 from gpucloud.errors import UsageError
 from gpucloud.spec.declarations import ALIASES, FIELDS
 from gpucloud.spec.fields import LONGEST_SCRIPT
@@ -147,6 +147,7 @@ def takes_spec(function: Callable[..., int | None]) -> Callable[..., int | None]
     def command(**values: Any) -> int | None:
         flags = {each.name: values.pop(each.name) for each in _PARAMETERS}
         spec = spec_from(flags)
+        say_gpu(values["app"], flags["gpu"], spec)
         say_preset(values["app"], spec)
         return function(**{receiver: spec}, **values)
 

@@ -112,9 +112,8 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
         app.output.say(f"Left out: {what}: {reason}")
     if any(" " not in what for what in made.left_out):  # whole clouds, not a part of one
         app.output.say("gpucloud check says how to set these clouds up.")
-    for cloud, remarks in made.remarks.items():
-        for remark in remarks:
-            app.output.say(f"On {cloud}: {remark}")
+    for remark in made.remarks.get(shown[0].cloud, ()) if shown else ():  # of others, --json tells
+        app.output.say(f"On {shown[0].cloud}: {remark}")
     app.output.say(ends_text(made, limit))
 
 

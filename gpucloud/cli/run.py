@@ -253,7 +253,8 @@ def _detached(
         app.output.say("A timer runs gpucloud tend every 2 minutes.")
     else:
         app.output.say(
-            "Nothing runs gpucloud tend by itself here. Have a timer do it: gpucloud tend --install"
+            "Now have a timer run gpucloud tend: gpucloud tend --install. Or keep this running: "
+            "gpucloud tend --every 60s"
         )
     return 0
 

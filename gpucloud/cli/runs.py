@@ -70,7 +70,8 @@ def list_runs(
         app.output.document("runs-list", answer)
         return
     if not runs:
-        app.output.say("No runs. Start one: gpucloud run --gpu T4 -- nvidia-smi")
+        over = " that are not over. Those of the last 30 days: gpucloud runs list" if active else ""
+        app.output.say(f"No runs{over or '. Start one: gpucloud run --gpu T4 -- nvidia-smi'}")
         return
     now = datetime.now(UTC)
     rows = [_row(run, now) for run in runs]

@@ -1,4 +1,4 @@
-"""``gpucloud show``: every field of one box."""
+"""``gpucloud show``: one box: its place, price, cost, nodes and timers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def show(
     name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
     live: Annotated[bool, typer.Option("--live", help="Also read the cloud, not the journal alone.")] = False,
 ) -> None:
-    """Show every field of one box."""
+    """Show one box: its state, place, price, cost, nodes and end."""
     if live:
         with app.working(quiet=True) as (client, _):
             box = client.get(name, live=True)

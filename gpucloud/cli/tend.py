@@ -34,7 +34,7 @@ def tend(
     ] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Take the timer of --install back.")] = False,
 ) -> int:
-    """Settle what is owed, restart detached runs that lost their box, end what has ended or is overdue.
+    """Look after detached runs: restart lost ones, fetch results, delete finished and overdue boxes.
 
     One look, then exit, for cron, a timer or a CI schedule; several at the same time do nothing twice. A run
     is restarted within its --restarts, deadline, --max-price and budget. A box of a launch with
@@ -81,15 +81,19 @@ def _tell(app: App, done: Tending, *, again: bool = False) -> None:
         app.output.document("tend", _document(done))
     for each in done.runs:
         if not again or each.did != "left":
-            app.output.say(f"{each.run_id}: {each.did}: {each.message}")
+            app.output.say(f"{each.run_id}: {_done(each.did)}: {each.message}")
     for box in done.boxes:
         if not again or box.did != "left":
-            app.output.say(f"{box.name}: {box.did}: {box.message}")
+            app.output.say(f"{box.name}: {_done(box.did)}: {box.message}")
     for trouble in done.troubles:
         app.output.say(f"{trouble.message}{f' ({trouble.hint})' if trouble.hint else ''}", role=Role.ERROR)
     if not again:
         boxes = f" and {counted(len(done.boxes), 'box')}" if done.boxes else ""
         app.output.say(f"{counted(len(done.runs), 'run')}{boxes} tended.")
+
+
+def _done(did: str) -> str:
+    return "nothing to do" if did == "left" else did
 
 
 def _document(done: Tending) -> TendDocument:

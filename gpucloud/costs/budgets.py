@@ -261,7 +261,7 @@ def warnings(found: Iterable[Standing]) -> list[str]:
             texts.append(_over_text(each))
         elif each.reached is not None:
             texts.append(used_text(each))
-        texts += [f"budget {name!r} does not count {text}" for text in each.unknown]
+        texts += [f"budget {name!r} counts the known prices alone: {text}" for text in each.unknown]
     return texts
 
 

@@ -98,7 +98,7 @@ def stop(context: Context, box: Box, node: Target, keep_until: datetime) -> Box:
     """
     if box.expires_at is not None:
         left = max(box.expires_at - context.clock(), GRACE)
-        context.tell("stop", "changing the deadline on the box to uptime")
+        context.tell("stop", "setting the box's own timer")
         context.tasks.run(partial(move_end, node, None, left_s=left.total_seconds()))
     disconnect(node)
     stopping = _stopping(context, box, keep_until)

@@ -75,18 +75,18 @@ def what_ends(context: Context, box: Box, kept: checkpoints.Settings | None) -> 
     until = f"until {rfc3339(box.expires_at)}" if box.expires_at else "without end"
     if kept is None:
         return (
-            f"{box.name} is billed {until}, also when the command has ended:"
-            " only gpucloud tend fetches its files, ends it before, and restarts the run."
+            "gpucloud tend restarts the run after an interruption, fetches its files, and deletes the box"
+            f" when the command has ended. Without it, {box.name} is billed {until}."
         )
     stores = f"When the command has ended, {box.name} stores its logs and results in {kept.url}"
     if ends_itself(context, box):
         return (
             f"{stores} and ends itself, if its rights there last: for an hour, longer with gpucloud tend."
-            f" Otherwise it is billed {until}. Only gpucloud tend restarts the run."
+            f" Otherwise it is billed {until}. gpucloud tend restarts the run after an interruption."
         )
     return (
-        f"{stores}. It cannot end its own bill, and is billed {until} unless gpucloud tend ends it before."
-        " Only gpucloud tend restarts the run."
+        f"{stores}. It cannot end its own bill: gpucloud tend deletes it, and restarts the run after an"
+        f" interruption. Without gpucloud tend, it is billed {until}."
     )
 
 

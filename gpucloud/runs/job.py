@@ -187,7 +187,7 @@ class _Following:
             return Exited(0)
         except BrokenPipeError as error:
             self._hang_up()
-            raise InterruptedBySignal("nobody reads the output", signum=signal.SIGPIPE) from error
+            raise InterruptedBySignal("stopped: nobody reads the output", signum=signal.SIGPIPE) from error
         except InterruptedBySignal:
             self._hang_up()
             raise

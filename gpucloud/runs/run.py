@@ -207,7 +207,7 @@ class ForegroundRun:
             context.journal.release(box)
         forget(keys, box.id, nodes=count)
         if context.tasks.signum is not None:
-            raise InterruptedBySignal("ended by a signal; the box is gone", signum=context.tasks.signum)
+            raise InterruptedBySignal("stopped by a signal; the box is gone", signum=context.tasks.signum)
         return how
 
     def _job(self) -> Job:

@@ -260,7 +260,7 @@ class Tasks:
             return
         name = signal.Signals(self.signum).name
         if not self._signals_deferred:
-            raise InterruptedBySignal(f"ended by {name}", signum=self.signum)
+            raise InterruptedBySignal(f"stopped by {name}", signum=self.signum)
         if not self._answered and not self._noting:
             self._answered = True
             self.heard(

@@ -16,7 +16,7 @@ from typing import Literal, cast
 from gpucloud.spec.presets import NAMES as PRESETS
 from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA
 from gpucloud_pricing.gpu_models import BY_NAME
-from gpucloud_pricing.gpus import BadWishError, parse_requirements
+from gpucloud_pricing.gpus import BadWishError, in_grammar, parse_requirements
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.suggestions import closest
 
@@ -305,8 +305,8 @@ def marker(value: object) -> str:
 
 
 def gpu(value: object) -> str:
-    """Checks a GPU demand and keeps its text. Lists are alternatives."""
-    word = ",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8"))
+    """Checks a GPU demand and keeps its text, in the grammar. Lists are alternatives."""
+    word = in_grammar(",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8")))
     try:
         parse_requirements(word)
     except BadWishError as error:

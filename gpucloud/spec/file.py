@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from gpucloud.spec.yaml import SpecFile
 
 
+_OF_SKYPILOT = (
+    "this looks like a SkyPilot task: its accelerators are gpu here (A100:8), cloud, region and use_spot are "
+    "clouds, regions and purchase, num_nodes is nodes, workdir is sync, envs is env; `gpucloud schema` "
+    "prints all fields"
+)
+
+
 def flag_of(name: str) -> str:
     """The flag of a field, or the name it would have."""
     field = FIELDS.get(name)
@@ -71,5 +78,5 @@ def _spec(
             f"{flag_of(name) if name in given else where(name)}: {text}" if name else text
             for name, text in error.problems
         ]
-        hint = error.hint or hint
+        hint = error.hint or (_OF_SKYPILOT if "resources" in fields else hint)
         raise UsageError("; ".join(problems), hint=hint) from None

@@ -77,7 +77,7 @@ def forward(target: Target, ports: Sequence[tuple[int, int]], ready: Callable[[]
             finally:
                 child.terminate()
         if signals:
-            raise InterruptedBySignal("the ports are no longer forwarded", signum=signals[0])
+            raise InterruptedBySignal("stopped; the ports are no longer forwarded", signum=signals[0])
         words.seek(0)
         raise explained(target, words.read(MOST_WORDS).decode(errors="replace") or "the connection was lost")
 

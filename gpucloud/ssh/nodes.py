@@ -57,7 +57,7 @@ def run_on_all(
                 child.kill()
     if signals:
         end_groups(targets, group, tell)
-        raise InterruptedBySignal("the commands were ended", signum=signals[0])
+        raise InterruptedBySignal("stopped; the commands were ended", signum=signals[0])
     lost = [
         target.alias
         for target, code in zip(targets, codes, strict=True)

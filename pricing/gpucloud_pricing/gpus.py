@@ -16,7 +16,14 @@ from functools import cache
 from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
 from gpucloud_pricing.suggestions import closest
 
-__all__ = ["BadWishError", "GpuModel", "GpuRequirement", "format_requirement", "parse_requirements"]
+__all__ = [
+    "BadWishError",
+    "GpuModel",
+    "GpuRequirement",
+    "format_requirement",
+    "in_grammar",
+    "parse_requirements",
+]
 
 MAX_COUNT = 1024
 MAX_DENOMINATOR = 100
@@ -79,6 +86,22 @@ def parse_requirements(text: str) -> tuple[GpuRequirement, ...]:
     return tuple(_parse_requirement(part.strip()) for part in text.split(","))
 
 
+def in_grammar(text: str) -> str:
+    """A GPU demand, with what other tools write put into the grammar: ``8xH100``, ``H100x8`` and ``H100*8``.
+
+    What is neither stays as it is; :func:`parse_requirements` says what is wrong with it.
+    """
+    return ",".join(_in_grammar(part.strip()) for part in text.split(","))
+
+
+def _in_grammar(part: str) -> str:
+    if found := re.fullmatch(r"([0-9]{1,4})\s*[x*]\s*(.+)|(.+?)\s*[x*]\s*([0-9]{1,4})", part, re.IGNORECASE):
+        name, count = found[2] or found[3], found[1] or found[4]
+        if _names().fullmatch(_plain(name)) and not _names().fullmatch(_plain(part)):
+            return f"{name}:{count}"
+    return part
+
+
 def format_requirement(w: GpuRequirement) -> str:
     """The requirement in the grammar; parsing it returns the same requirement."""
     if w.model is None:
@@ -110,8 +133,12 @@ def _parse_requirement(part: str) -> GpuRequirement:
     )
 
 
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "-", name.lower()).strip("-")
+
+
 def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Decimal | None]:
-    text = re.sub(r"[\s_-]+", "-", name.lower()).strip("-")
+    text = _plain(name)
     if not text:
         raise BadWishError(f"no GPU model in {part!r}", value=part, allowed=BY_NAME)
     if memory := re.fullmatch(
@@ -239,5 +266,9 @@ def _nearest(text: str) -> str | None:
     looks = {name.translate(alike): model.name for name, (model, _) in _aliases().items()}
     if found := looks.get(compact.translate(alike)):
         return found
+    if (sized := f"{plain}gb") != plain and (named := _names().fullmatch(sized)) and named[2]:
+        model, _ = _aliases()[named[1].replace("-", "")]
+        if int(named[2]) in model.memory_gib:
+            return f"{model.name}-{named[2]}GB"
     close = closest(compact, _aliases())
     return _aliases()[close[0]][0].name if close else None

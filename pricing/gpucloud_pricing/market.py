@@ -7,6 +7,7 @@ Market.load().search(Demand(gpus=parse_requirements("A100:8")), today=date.today
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -365,13 +366,24 @@ class Market:
                 )
             for pattern in patterns:
                 if not knows(known, pattern):
-                    raise BadPlaceError(field, pattern, known, self._existing(field, demand))
+                    ids = self._zone_ids(pattern) if field == "zones" else ()
+                    existing = self._existing(field, demand)
+                    raise BadPlaceError(field, pattern, known, existing, zone_ids=ids)
         types = frozenset(name for _, name in self.types)
         for pattern in demand.instance_types:
             if not knows_type(types, pattern):
                 raise BadPlaceError(
                     "instance_types", pattern, types, self._existing("instance_types", demand)
                 )
+
+    def _zone_ids(self, name: str) -> Iterable[str]:
+        """The zones of a region that has IDs for them, for a name that an account has: ``us-west-2a``."""
+        region = name.removeprefix("!")[:-1]
+        if not re.fullmatch(r"[a-z]+(-[a-z]+)+-[0-9][a-z]", name.removeprefix("!")):
+            return ()
+        zones = {zone for _, each, zone in self._all_zones() if each == region}
+        named = {zone for zone in zones if zone.startswith(region)}  # as in accounts, and local zones
+        return () if any(zone[:-1] == region for zone in named) else zones - named
 
     def _existing(self, field: str, demand: Demand) -> dict[str, set[str]]:
         """The names that exist at the clouds of a demand, by cloud; zones are those of its regions."""

@@ -24,21 +24,33 @@ class BadPlaceError(ValueError):
         value: the pattern.
         nearest: the nearest name, if one is near.
         existing: the names that exist at the clouds of the demand, as text by cloud; of many, the most
-            similar ones.
+            similar ones. For the name that a zone has in an account, the IDs of the zones of its region.
     """
 
     def __init__(
-        self, field: str, value: str, names: frozenset[str], by_cloud: Mapping[str, Iterable[str]]
+        self,
+        field: str,
+        value: str,
+        names: frozenset[str],
+        by_cloud: Mapping[str, Iterable[str]],
+        *,
+        zone_ids: Iterable[str] = (),
     ) -> None:
         plain = value.removeprefix("!")
-        close = _most_like(plain, names, most=1, least=0.6)
+        close = [] if zone_ids else _most_like(plain, names, most=1, least=0.6)
         hint = f"; did you mean {close[0]}?" if close else ""
         super().__init__(f"unknown {field.removesuffix('s').replace('_', ' ')} {value!r}{hint}")
         self.field = field
         self.value = value
         self.nearest = close[0] if close else None
         misspelt = bool(_most_like(plain, names, most=1, least=0.8))
-        self.existing = _listing(field, plain, by_cloud, most=MOST_LIKE if misspelt else MOST_NAMES)
+        self.existing = (
+            f"zones of {plain[:-1]} are written as IDs: {', '.join(sorted(zone_ids))}. A name such as "
+            f"{plain} is another zone in each account; `aws ec2 describe-availability-zones` shows "
+            "the IDs of yours"
+            if zone_ids
+            else _listing(field, plain, by_cloud, most=MOST_LIKE if misspelt else MOST_NAMES)
+        )
 
 
 def knows(names: frozenset[str], pattern: str) -> bool:

@@ -244,12 +244,16 @@ def test_the_answer_begins_with_one_sentence(run: Run) -> None:
     assert amount(verdict["saving"]) == pytest.approx(saving, abs=Decimal("0.001"))
     offer = verdict["now"]["offer"]
     assert sentence.startswith(
-        f"Cheapest that can start now: on-demand, {offer['cloud']} {offer['region']} {offer['instance_type']}"
+        f"Without interruptions: on-demand, {offer['cloud']} {offer['region']} {offer['instance_type']}"
     )
     assert spot["offer"]["flags"] == ["stale"]
-    assert f"spot would save ${saving:,.0f} at its price of {spot['offer']['as_of']}, with a" in sentence
+    told = re.search(r"on spot: \$([0-9,.]+) at its price of ([0-9-]+) \(", sentence)
+    assert told is not None
+    assert Decimal(told[1].replace(",", "")) == pytest.approx(amount(spot["expected_total"]), abs=1)
+    assert told[2] == spot["offer"]["as_of"]
+    assert re.search(r"\(our estimate: .* chance of an interruption; published: .* % a month\)", sentence)
     months = verdict["commitment"]["break_even_hours"]
-    assert f"a 1-year commitment pays from {months:.0f} h a month." in sentence
+    assert f"a 1-year commitment is cheaper above {months:.0f} h a month." in sentence
     assert len(err.splitlines()) <= 3
 
 

@@ -69,7 +69,7 @@ def test_the_page_has_everything_and_fetches_nothing(page: Path) -> None:
     assert outline.tags.count("svg") == 2, "the months by their hours, and how prices went"
     assert text.count('<div class="bar"><span') >= 2, "spot and on demand at least"
     assert "72 h asked" in text
-    assert '<p class="verdict">Cheapest that can start now: ' in text
+    assert '<p class="verdict">Without interruptions: ' in text
     headings = (
         "What it costs for 72 h",
         "When a commitment pays",

@@ -55,3 +55,11 @@ def test_a_region_that_cannot_be_read_is_said(cli: Shell) -> None:
 def test_a_look_changes_nothing(cli: Shell) -> None:
     assert cli("list", "--live").code == 0
     assert not cli.changes_asked()
+
+
+def test_a_lower_bound_says_which_price_is_not_known(cli: Shell) -> None:
+    place = ("--cloud", "alibaba", "--region", "cn-heyuan")
+    assert cli("launch", "--gpu", "T4", *place, "--name", "x", "--yes").code == 0
+    listed = cli("list")
+    assert "≥ CNY" in listed.out
+    assert "≥: no price is known for disk of x." in listed.err

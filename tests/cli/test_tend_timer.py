@@ -107,7 +107,7 @@ def test_what_is_only_in_this_shell_refuses_a_timer_and_is_named(cli: Shell) -> 
 def test_the_values_of_living_runs_are_named_too(cli: Shell) -> None:
     run = ("run", "--gpu", "T4", "--cloud", "aws", "--run-id", "r", "--detach", "--env", "WANDB=secret")
     ran = cli(*run, "--", "sleep", "600")
-    assert "Have a timer do it" in " ".join(ran.err.split())
+    assert "Now have a timer run gpucloud tend: gpucloud tend --install" in " ".join(ran.err.split())
     own = system_of(cli, "cron")
     refused = cli("tend", "--install", **own)
     assert (refused.code, "only in this shell: WANDB" in " ".join(refused.err.split())) == (2, True)

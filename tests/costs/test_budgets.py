@@ -238,7 +238,9 @@ def test_what_has_no_price_or_rate_is_named() -> None:
         assert what in found.unknown
     ceiling = Ceiling(usd_per_hour=Decimal(1), without=("disks",))
     plan = standing([], plan=planned(ceiling=ceiling))
-    assert warnings([plan]) == ["budget 'lab' does not count new: no price is known for disks"]
+    assert warnings([plan]) == [
+        "budget 'lab' counts the known prices alone: new: no price is known for disks"
+    ]
 
 
 def test_periods_are_in_utc_and_the_earliest_decides_what_is_read() -> None:

@@ -113,14 +113,14 @@ def test_a_training_goes_on_from_the_checkpoint_of_the_box_that_was_taken_back(c
 
 def test_a_sweep_ends_what_is_billed_after_a_boxs_time_and_is_silent_afterwards(own_clouds: Shell) -> None:
     """The line of the crontab does the same, in the environment that cron gives it."""
-    ran, folder = play(own_clouds, "sweep")
+    ran, folder = play(own_clouds, "cleanup-cron")
     assert ran.code == 0, ran.err
     assert "forgotten" in ran.out
     assert own_clouds.sandbox.status()["billing"] == []
     line = (folder / "crontab").read_text().splitlines()[-1]
     home = own_clouds.home / "home"
     (home / "gpucloud-examples").mkdir(parents=True)
-    (home / "gpucloud-examples" / "sweep").symlink_to(folder)
+    (home / "gpucloud-examples" / "cleanup-cron").symlink_to(folder)
     again = subprocess.run(
         ["/bin/sh", "-c", line.split(maxsplit=5)[5]],
         env={**own_clouds.environ, "PATH": f"{PROGRAMS}:/usr/bin:/bin", "GPUCLOUD_OWNER": "lab"},

@@ -17,7 +17,7 @@ from gpucloud_pricing import (
     parse_requirements,
 )
 from gpucloud_pricing.gpu_models import SOURCES
-from gpucloud_pricing.gpus import format_count
+from gpucloud_pricing.gpus import format_count, in_grammar
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,26 @@ def test_a_bad_demand_says_what_is_wrong_and_what_is_near(text: str, message: st
     with pytest.raises(BadWishError) as caught:
         parse_requirements(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("8xH100", "H100:8"),
+        ("H100x8, 4 x t4", "H100:8,t4:4"),
+        ("A100-80GB*2", "A100-80GB:2"),
+        ("rtx-pro-6000", "rtx-pro-6000"),
+        ("8xH1000", "8xH1000"),
+        ("A100:8", "A100:8"),
+    ],
+)
+def test_counts_as_other_tools_write_them_are_put_into_the_grammar(written: str, meant: str) -> None:
+    assert in_grammar(written) == meant
+
+
+def test_a_model_whose_memory_lacks_its_unit_is_told_with_it() -> None:
+    with pytest.raises(BadWishError, match="did you mean A100-80GB"):
+        parse_requirements("A100-80")
 
 
 def test_a_bad_model_carries_the_value_the_choices_and_the_nearest() -> None:

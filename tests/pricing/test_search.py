@@ -16,6 +16,7 @@ import pytest
 import gpucloud_pricing
 from gpucloud_pricing import (
     PURCHASES,
+    BadPlaceError,
     Demand,
     InstanceType,
     Market,
@@ -516,3 +517,13 @@ def test_every_figure_of_every_price_keeps_its_date_and_a_known_source() -> None
     kept = {(p.cloud, p.region, p.zone or "", p.instance_type, p.purchase, str(p.amount), p.currency,
              p.as_of.isoformat(), p.source) for p in prices}  # fmt: skip
     assert listed <= kept
+
+
+def test_the_name_that_a_zone_has_in_an_account_is_told_the_ids_of_its_region() -> None:
+    shipped = Market.load()
+    with pytest.raises(BadPlaceError) as caught:
+        shipped.check(Demand(zones=("us-west-2a",)))
+    assert "did you mean" not in str(caught.value)
+    assert "usw2-az1, usw2-az2" in caught.value.existing
+    with pytest.raises(BadPlaceError, match="did you mean us-west-1"):  # names are what this region has
+        shipped.check(Demand(zones=("us-west-1z",)))

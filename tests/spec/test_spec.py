@@ -242,6 +242,12 @@ def test_a_wrong_flag_is_told_by_its_name(tmp_path: Path) -> None:
     assert "--region: 'us east'" in message
 
 
+def test_a_task_of_skypilot_is_told_what_its_fields_are_here(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_spec(write(tmp_path, "resources:\n  accelerators: A100:8\n"), {})
+    assert "SkyPilot" in str(caught.value.hint)
+
+
 def test_an_unknown_field_is_told_with_the_nearest(tmp_path: Path) -> None:
     assert complaint(tmp_path, "gpu: T4\nregion: eu\n").endswith(
         "box.yaml:2: region: unknown field; did you mean regions?"

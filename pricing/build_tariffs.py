@@ -74,7 +74,7 @@ CONTINENTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceList:
+class StatedSteps:
     """The steps that one source states for one thing."""
 
     key: Key
@@ -85,7 +85,7 @@ class PriceList:
     source: str
     steps: tuple[Step, ...]
     fallback: str
-    others: dict[Step, PriceList] = field(default_factory=dict[Step, "PriceList"])
+    others: dict[Step, StatedSteps] = field(default_factory=dict[Step, "StatedSteps"])
 
 
 def build_tariffs(data: Path) -> bytes:
@@ -98,7 +98,7 @@ def build_tariffs(data: Path) -> bytes:
     }
     sources = _read(data / "tariff_sources.csv")
     standing = {row["id"]: STANDINGS.index(row["standing"]) for row in sources}
-    found: dict[Key, list[PriceList]] = defaultdict(list)
+    found: dict[Key, list[StatedSteps]] = defaultdict(list)
     for price_list in price_lists(_read(data / "tariffs.csv"), regions):
         found[price_list.key].append(price_list)
     chosen = [
@@ -107,7 +107,7 @@ def build_tariffs(data: Path) -> bytes:
     return _document(chosen, sources)
 
 
-def price_lists(rows: Iterable[Row], regions: Mapping[tuple[str, str], str]) -> list[PriceList]:
+def price_lists(rows: Iterable[Row], regions: Mapping[tuple[str, str], str]) -> list[StatedSteps]:
     """The lists of what a box uses, one per source and thing.
 
     Args:
@@ -123,7 +123,7 @@ def price_lists(rows: Iterable[Row], regions: Mapping[tuple[str, str], str]) -> 
             about = (key, unit, row["currency"], row["as_of"], row["source"], _fallback(row["sku"]))
             steps[about][step] = sku
     return [
-        PriceList(
+        StatedSteps(
             key=key,
             sku=tuple(told.values()),
             unit=unit,
@@ -137,7 +137,7 @@ def price_lists(rows: Iterable[Row], regions: Mapping[tuple[str, str], str]) -> 
     ]
 
 
-def choose(lists: Iterable[PriceList], currency: str, standing: Mapping[str, int]) -> PriceList:
+def choose(lists: Iterable[StatedSteps], currency: str, standing: Mapping[str, int]) -> StatedSteps:
     """The best of several lists for one thing, with what the next one says where it disagrees.
 
     No last resort; then in the currency of the region's machines, whose account pays by the same price list;
@@ -149,12 +149,12 @@ def choose(lists: Iterable[PriceList], currency: str, standing: Mapping[str, int
         standing: the index in :data:`STANDINGS` of each source.
     """
 
-    def merit(each: PriceList) -> tuple[Any, ...]:
+    def merit(each: StatedSteps) -> tuple[Any, ...]:
         near = standing[each.source]
         return not each.fallback, each.currency == currency, near, each.as_of, len(each.steps)
 
     best, *rest = sorted(lists, key=merit, reverse=True)
-    others: dict[Step, PriceList] = {}
+    others: dict[Step, StatedSteps] = {}
     for step in best.steps:
         doubts = (each for each in rest for told in each.steps if _disagree(best, step, each, told))
         if other := next(doubts, None):
@@ -163,7 +163,7 @@ def choose(lists: Iterable[PriceList], currency: str, standing: Mapping[str, int
     return replace(best, others=others, fallback=best.fallback or second_hand)
 
 
-def _disagree(best: PriceList, step: Step, each: PriceList, told: Step) -> bool:
+def _disagree(best: StatedSteps, step: Step, each: StatedSteps, told: Step) -> bool:
     """Whether a step of another list is for the same quantities and states another price.
 
     Lists in several currencies are lists of their own, not conversions, and do not disagree.
@@ -214,7 +214,7 @@ def _fallback(sku: str) -> str:
     return next((word for word in FALLBACKS if word in sku), "")
 
 
-def _document(chosen: Iterable[PriceList], sources: Iterable[Row]) -> bytes:
+def _document(chosen: Iterable[StatedSteps], sources: Iterable[Row]) -> bytes:
     """The file: lists that several regions share are written once."""
     origins: dict[tuple[str, str], int] = {}
     numbers: dict[str, int] = {}
@@ -237,8 +237,8 @@ def _document(chosen: Iterable[PriceList], sources: Iterable[Row]) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _list(each: PriceList, origins: dict[tuple[str, str], int]) -> dict[str, Any]:
-    def origin(told: PriceList) -> int:
+def _list(each: StatedSteps, origins: dict[tuple[str, str], int]) -> dict[str, Any]:
+    def origin(told: StatedSteps) -> int:
         return origins.setdefault((told.as_of, told.source), len(origins))
 
     ordered = sorted(
@@ -261,7 +261,7 @@ def _list(each: PriceList, origins: dict[tuple[str, str], int]) -> dict[str, Any
     }
 
 
-def _doubt(each: PriceList, step: Step, origin: Callable[[PriceList], int]) -> list[Any]:
+def _doubt(each: StatedSteps, step: Step, origin: Callable[[StatedSteps], int]) -> list[Any]:
     """What another source states for a step, if it disagrees: amount, currency and origin."""
     other = each.others.get(step)
     if other is None:

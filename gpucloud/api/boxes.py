@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpucloud.api.moving import Move
     from gpucloud.api.results import Shared, SshHosts
     from gpucloud.api.session import Session
-    from gpucloud.boxes.power import Start, Stop
+    from gpucloud.boxes.power import PlannedStop, Start
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.ssh.hosts import Host
 
@@ -57,7 +57,11 @@ class Boxes:
         return self._read(lifetime.extend(self._session, name, ttl, add=add, confirm=confirm))
 
     def stop(
-        self, name: str, *, keep: timedelta | None = None, confirm: Callable[[Stop], bool] | None = None
+        self,
+        name: str,
+        *,
+        keep: timedelta | None = None,
+        confirm: Callable[[PlannedStop], bool] | None = None,
     ) -> Box:
         """Stops it: only its disk, and the address that it keeps, are billed until it is started.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.boxes.launch import Deal, Wanted
     from gpucloud.elastic.fleet import Buy, FleetController, Join, Reconciled
-    from gpucloud.elastic.rules import Backoff, Slot
+    from gpucloud.elastic.rules import LaunchPause, Slot
     from gpucloud.elastic.view import View
     from gpucloud.ending.discovery import DiscoveryResult
     from gpucloud.errors import GpucloudError
@@ -111,7 +111,7 @@ class Fleet:
         """Adds labels to the slots of a wish, unless that is over; a label that was there is replaced."""
         self._session.journal.label(wish, labels)
 
-    def pauses(self) -> Mapping[str, Backoff]:
+    def pauses(self) -> Mapping[str, LaunchPause]:
         """Until when nothing is launched of the classes whose last launch failed, and why."""
         with self._session.operation() as context:
             now = context.clock()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.markets import Markets
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.kubernetes.groups import Member, fewer, given_up, members, more, named, provider_id
+from gpucloud.elastic.kubernetes.groups import GroupMember, fewer, given_up, members, more, named, provider_id
 from gpucloud.elastic.kubernetes.join import Joiner, Joining
 from gpucloud.elastic.kubernetes.node_objects import NodeObjects, gone
-from gpucloud.elastic.kubernetes.shapes import Shape, shape_of
+from gpucloud.elastic.kubernetes.shapes import GroupShape, shape_of
 from gpucloud.elastic.rules import Do
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.lifecycle import OVER
@@ -75,11 +75,11 @@ class Kubernetes:
 
     # --- what the calls ask for
 
-    def members(self) -> Mapping[str, Sequence[Member]]:
+    def members(self) -> Mapping[str, Sequence[GroupMember]]:
         """The nodes of each group, from the journal."""
         return self._members(self._fleet.view())
 
-    def shape(self, node_class: str) -> Shape:
+    def shape(self, node_class: str) -> GroupShape:
         """The least that a node of a group has, and its price.
 
         Raises:
@@ -90,7 +90,7 @@ class Kubernetes:
             raise GpucloudError(f"{node_class}: {found.message}", hint=found.hint)
         return found
 
-    def usd_per_hour(self, member: Member) -> Decimal | None:
+    def usd_per_hour(self, member: GroupMember) -> Decimal | None:
         """The price of a node: that of its box, or while there is none, of its class."""
         price = member.slot.price
         if price is None:
@@ -133,7 +133,7 @@ class Kubernetes:
         """Looks after all nodes soon."""
         self._due.set()
 
-    def _members(self, view: View) -> dict[str, list[Member]]:
+    def _members(self, view: View) -> dict[str, list[GroupMember]]:
         now = self._session.now()
         return {name: members(self.cluster, name, view, now) for name in self.cluster.classes}
 
@@ -199,14 +199,14 @@ class Kubernetes:
             self._session.on_event(Warned("k8s", text, texts[text]))
         self._told = set(texts)
 
-    def _shape(self, node_class: str) -> Shape | GpucloudError:
+    def _shape(self, node_class: str) -> GroupShape | GpucloudError:
         try:
             return shape_of_class(self._session, self.cluster.classes[node_class].spec)
         except GpucloudError as error:
             return error
 
 
-def shape_of_class(session: Session, spec: Spec) -> Shape:
+def shape_of_class(session: Session, spec: Spec) -> GroupShape:
     """The least that a node of a class has, by the market.
 
     Raises:

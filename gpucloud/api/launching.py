@@ -10,7 +10,14 @@ from functools import partial
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.launch import Deal, Wanted, begin_echo, provision
 from gpucloud.bring_up.bring_up import targets
-from gpucloud.ending.discovery import Asked, DiscoveryResult, WaitPolicy, begin, finish, refuse_taken_name
+from gpucloud.ending.discovery import (
+    DiscoveryResult,
+    PendingQuery,
+    WaitPolicy,
+    begin,
+    finish,
+    refuse_taken_name,
+)
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.facts import Wanted as JournalWanted
@@ -54,7 +61,7 @@ class NameSearch:
 
     _context: Context
     _names: Sequence[str]
-    _asked: Mapping[str, Asked]
+    _asked: Mapping[str, PendingQuery]
 
     @classmethod
     def begin(cls, context: Context, names: Sequence[str], clouds: Iterable[str]) -> NameSearch:

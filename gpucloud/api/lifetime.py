@@ -12,7 +12,7 @@ from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
-    from gpucloud.boxes.power import Start, Stop
+    from gpucloud.boxes.power import PlannedStop, Start
     from gpucloud.journal.records import Box
     from gpucloud.runtime.context import Context
 
@@ -40,7 +40,7 @@ def stop(
     name: str,
     *,
     keep: timedelta | None = None,
-    confirm: Callable[[Stop], bool] | None = None,
+    confirm: Callable[[PlannedStop], bool] | None = None,
 ) -> Box:
     """See :meth:`Boxes.stop`."""
     from gpucloud.boxes.power import stop

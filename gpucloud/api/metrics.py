@@ -59,7 +59,7 @@ class _Kept(Generic[T]):
             return self._known[1]
 
 
-class _Sums(NamedTuple):
+class _SlowFigures(NamedTuple):
     """What takes long to read: the spending of the month by cloud, budgets, prices of the GPUs in use."""
 
     spent: Mapping[str, Sequence[Money]]
@@ -161,11 +161,11 @@ class Metrics:
             return True
         return box.is_remains and claim(box.lease, self._session.journal.now()) is not Claim.HELD
 
-    def _read_sums(self) -> _Sums:
+    def _read_sums(self) -> _SlowFigures:
         session = self._session
         gpus = gpus_of(session.journal.boxes(owner=session.owner))
         trends, _ = Prices(session).of_gpus(gpus, each=MOST_PRICES)
-        return _Sums(
+        return _SlowFigures(
             self._read_spent(),
             Budgets(session).list(),
             {gpu: [spans[-1].price for spans in found.series.values()] for gpu, found in trends.items()},

@@ -51,7 +51,7 @@ COPY_TIMEOUT_S = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class TravellingVolume:
     """A volume that comes along, at the first attempt of the plan.
 
     Attributes:
@@ -83,7 +83,7 @@ class Move:
     purchase: Proposal
     gib: Decimal
     transfer: Money | None
-    volumes: tuple[Taken, ...] = ()
+    volumes: tuple[TravellingVolume, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +222,14 @@ class Mover:
         assert place is not None  # noqa: S101  (it has a machine)
         assert spec.name is not None  # noqa: S101  (the new box has a name of its own)
         market = self.catalog.market
-        volumes: list[Taken] = []
+        volumes: list[TravellingVolume] = []
         for move in moves:
             copied = None
             if not move.is_near(first.cloud, first.region):
                 copied = self._gib(source, WHOLE, move.path)
                 gib += copied
             plan = move.beside(self.context, market, first, None)
-            volumes.append(Taken(move=move, plan=plan, gib=copied))
+            volumes.append(TravellingVolume(move=move, plan=plan, gib=copied))
         target = Place(cloud=first.cloud, account=place.account, region=first.region, zone=first.zone or None)
         return confirm(
             Move(

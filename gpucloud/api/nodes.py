@@ -118,13 +118,13 @@ class Nodes:
     def sync(self, name: str, source: str, destination: str, *, up: bool, node: int = 0) -> None:
         """Copies files to a node (``up``) or from it; see :meth:`gpucloud.Box.upload`."""
         from gpucloud.bring_up.sending import upload
-        from gpucloud.sources.selection import Source, select
+        from gpucloud.sources.selection import SyncSource, select
         from gpucloud.ssh.files import rsync_down
 
         if not up:
             rsync_down(self.connect(name, node=node), source, destination)
             return None
-        chosen = select(Source(source, source, destination or "."))
+        chosen = select(SyncSource(source, source, destination or "."))
         return upload(self.connect(name, node=node), chosen)
 
     def connect(self, name: str, *, node: int = 0) -> Target:

@@ -1,7 +1,7 @@
 """The nodes of a Ray cluster: what Ray's autoscaler asks, answered from the journal, and done in threads.
 
 Ray asks each five seconds and expects answers at once; a launch takes minutes. So what it wants is written
-down and done in the background; a launch that failed is no node any more, and Ray asks again.
+down and done in the background; a launch that failed has no node; Ray retries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpucloud.elastic.fleet import Reconciled
 from gpucloud.elastic.ray.joining import join
 from gpucloud.elastic.ray.nodes import REQUEST, free_slots, made_for, node_id, nodes_of
 from gpucloud.elastic.ray.starting import Head, drain_command
-from gpucloud.elastic.rules import Backoff, Slot, SlotState
+from gpucloud.elastic.rules import LaunchPause, Slot, SlotState
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
@@ -224,6 +224,6 @@ def _tell(result: Reconciled) -> None:
         _log.warning("%s", trouble)
 
 
-def _waits(node_class: str, backoff: Backoff) -> LaunchRefusedError:
+def _waits(node_class: str, backoff: LaunchPause) -> LaunchRefusedError:
     until = f"{backoff.until:%H:%M} UTC"
     return LaunchRefusedError("waits", f"{node_class} is not launched until {until}: {backoff.reason}")

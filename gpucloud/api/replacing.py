@@ -20,7 +20,15 @@ from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import GpucloudError, InterruptedBySignal
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.records import Box
-from gpucloud.runs.replacement import End, Leave, Lineage, Look, avoided_by, step_for, wants_replacement
+from gpucloud.runs.replacement import (
+    AskGuard,
+    EndPredecessor,
+    Leave,
+    Lineage,
+    avoided_by,
+    step_for,
+    wants_replacement,
+)
 from gpucloud.runs.tend import end_boxes
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
@@ -75,12 +83,12 @@ class Replacer:
         finally:
             self.context.journal.release(taken)
 
-    def _find(self, box: Box) -> Leave | End | Faulty:
+    def _find(self, box: Box) -> Leave | EndPredecessor | Faulty:
         """What is to be done about a box, as far as nobody does it yet."""
         if not self.context.may_take(box.lease):
             return Leave(ANOTHER)
         step = step_for(self._lineage(box), self.context.clock())
-        if not isinstance(step, Look):
+        if not isinstance(step, AskGuard):
             return step
         nodes = self._nodes(box)
         if not nodes:
@@ -92,15 +100,15 @@ class Replacer:
             return Leave(f"it is faulty ({fault}), and is not replaced: {step.but}")
         return Faulty(fault)
 
-    def _act(self, taken: Box, found: End | Faulty) -> TendedBox:
+    def _act(self, taken: Box, found: EndPredecessor | Faulty) -> TendedBox:
         """Does what was found to be done about a box, if it is to be done still now that it is held."""
         refresh(self.context, taken)
         old = self.context.journal.held(taken)
         step = step_for(self._lineage(old), self.context.clock()) if wants_replacement(old) else None
-        if isinstance(found, End) and step == found:
+        if isinstance(found, EndPredecessor) and step == found:
             self._end(old)
             return _tended(old, BoxDid.ENDED, f"{found.successor} has replaced it", found.successor)
-        if isinstance(found, Faulty) and step == Look():
+        if isinstance(found, Faulty) and step == AskGuard():
             return self._replace(old, found.fault)
         return _left(old, ANOTHER)
 

@@ -40,7 +40,7 @@ from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job, what_ends
 from gpucloud.runs.record import loss_of, write_end, write_loss
 from gpucloud.runs.results import NotFetchedError, of_nodes
-from gpucloud.runs.rules import Stop, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
+from gpucloud.runs.rules import NoRestart, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
 from gpucloud.runs.run import RUN_TTL, ForegroundRun, Orders, refuse_live, restarts_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
@@ -313,7 +313,7 @@ def _waits(context: Context, record: Run, error: BaseException) -> bool:
     if loss is None:
         return False
     run = context.journal.held_run(record)
-    if isinstance(write_loss(context, run, loss, str(error)), Stop):
+    if isinstance(write_loss(context, run, loss, str(error)), NoRestart):
         return False
     if not run.detached:
         context.journal.write(record, RunDetached())

@@ -34,7 +34,7 @@ from gpucloud.runtime.events import Sink, Warned, unfailing
 
 if TYPE_CHECKING:
     from gpucloud.checkup import Means
-    from gpucloud.clouds.audit import Audit
+    from gpucloud.clouds.audit import AuditLog
     from gpucloud.clouds.cloud import Clouds
     from gpucloud.clouds.emulated import Endpoint
     from gpucloud.clouds.provider import CallObserver
@@ -457,10 +457,10 @@ class Session:
             return error
         return None
 
-    def _audit(self, trace: str | None = None) -> Audit:
-        from gpucloud.clouds.audit import Audit
+    def _audit(self, trace: str | None = None) -> AuditLog:
+        from gpucloud.clouds.audit import AuditLog
 
-        return Audit(
+        return AuditLog(
             self.state,
             owner=self.owner,
             command=self.command,

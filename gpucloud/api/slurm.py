@@ -31,15 +31,15 @@ from gpucloud.elastic.slurm.rules import (
     of_machines,
     reasons_of,
 )
-from gpucloud.elastic.slurm.states import Node, by_name, expand, gangs, is_hostlist, jobs_nodes
+from gpucloud.elastic.slurm.states import SlurmNode, by_name, expand, gangs, is_hostlist, jobs_nodes
 from gpucloud.errors import GpucloudError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.elastic.fleet import Reconciled
     from gpucloud.elastic.rules import Slot
-    from gpucloud.elastic.slurm.configuration import Site
-    from gpucloud.elastic.slurm.shapes import Market, Shape
+    from gpucloud.elastic.slurm.configuration import ControllerHost
+    from gpucloud.elastic.slurm.shapes import CheapestPlace, SlurmShape
     from gpucloud.journal.records import Box
     from gpucloud.runtime.context import Context
 
@@ -137,15 +137,15 @@ class Slurm:
             self._make_devices()
         return written
 
-    def _site(self) -> Site:
-        from gpucloud.elastic.slurm.configuration import Site
+    def _site(self) -> ControllerHost:
+        from gpucloud.elastic.slurm.configuration import ControllerHost
 
         given = self._session.profile.variables
         names = [name for name in given if name in CARRIED or name.startswith("GPUCLOUD_")]
         variables = {name: given[name] for name in sorted(names)}
         if self._session.sandboxed:
             variables["GPUCLOUD_SANDBOX"] = "1"
-        return Site(
+        return ControllerHost(
             folder=str(self.folder),
             cluster_file=str(self.file.absolute()),
             program=(sys.executable, "-m", "gpucloud"),
@@ -155,7 +155,7 @@ class Slurm:
             sandbox=self._session.sandboxed,
         )
 
-    def _shapes(self) -> list[Shape]:
+    def _shapes(self) -> list[SlurmShape]:
         from gpucloud.elastic.slurm.shapes import shape_of
 
         return [
@@ -267,7 +267,7 @@ class Slurm:
         done = self._fleet.reconcile(dict.fromkeys(wanted, LONG_AGO), as_of=as_of)
         return self._tell(done, everything=True)
 
-    def _want_unknown(self, wanted: Mapping[str, Node]) -> None:
+    def _want_unknown(self, wanted: Mapping[str, SlurmNode]) -> None:
         """Wants the nodes that Slurm starts and the journal does not know, as their jobs need them."""
         awaited = [name for name, node in wanted.items() if node.is_awaited]
         known = {slot.name for slot in self._fleet.seen()} if awaited else set[str]()
@@ -291,14 +291,14 @@ class Slurm:
         troubles = self._controller.tell(told)
         return Synced(done=done, told=tuple(told), troubles=(*done.troubles, *troubles))
 
-    def _nodes(self) -> list[Node]:
+    def _nodes(self) -> list[SlurmNode]:
         """The nodes of slurmctld that are of this cluster."""
         return [node for node in self._controller.nodes() if self._is_ours(node.name)]
 
-    def _markets(self) -> dict[str, Market]:
+    def _markets(self) -> dict[str, CheapestPlace]:
         from gpucloud.elastic.slurm.shapes import market_of
 
-        found: dict[str, Market] = {}
+        found: dict[str, CheapestPlace] = {}
         for name, each in self.cluster.classes.items():
             with suppress(GpucloudError):  # nothing matches today: what was known of it stays
                 found[name] = market_of(Markets(self._session).offers(each.spec).offers)
@@ -361,7 +361,7 @@ class Slurm:
             GpucloudError: they cannot join.
         """
         from gpucloud.bring_up.bring_up import targets
-        from gpucloud.elastic.slurm.joining import Joining
+        from gpucloud.elastic.slurm.joining import SlurmJoining
         from gpucloud.elastic.slurm.shapes import slices_of
         from gpucloud.ssh.keys import key_folder
 
@@ -369,7 +369,7 @@ class Slurm:
         slices = slices_of({} if self._session.sandboxed else self.cluster.classes)
         nodes = targets(box, key_folder(context.state, box.id), context.proxy_command)
         context.tell("slurm", f"{', '.join(slots)}: slurmd starts")
-        joining = Joining(controller=self._controller, gres=self._gres(), slices=slices)
+        joining = SlurmJoining(controller=self._controller, gres=self._gres(), slices=slices)
         joining.join(nodes, slots, self.cluster.class_of(slots[0]))
 
 

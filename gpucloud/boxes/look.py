@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpucloud.bring_up import guards
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending import reconcile
-from gpucloud.ending.discovery import Asked, DiscoveryResult, WaitPolicy, finish
+from gpucloud.ending.discovery import DiscoveryResult, PendingQuery, WaitPolicy, finish
 from gpucloud.ending.reading import begin_reading
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -25,7 +25,7 @@ NEWS_S = 1.0
 """The least time to wait after the last answer of any cloud."""
 
 
-def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, Asked]) -> DiscoveryResult:
+def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, PendingQuery]) -> DiscoveryResult:
     """Reads the state of these boxes from clouds and guards, all at the same time, and journals it.
 
     A cloud or guard that does not answer is named in a warning, and holds up nothing else.

@@ -33,7 +33,7 @@ LOST = ("processes and what is in memory", "the public address may change")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class PlannedStop:
     """A stop before it is begun: what is lost, and until when the stopped box is kept."""
 
     box: Box
@@ -50,11 +50,11 @@ class Start:
     end: datetime | None
 
 
-_Proposal = TypeVar("_Proposal", Stop, Start)
+_Proposal = TypeVar("_Proposal", PlannedStop, Start)
 
 
 def stop(
-    context: Context, box: Box, market: Market, keep: timedelta, confirm: Callable[[Stop], bool] | None
+    context: Context, box: Box, market: Market, keep: timedelta, confirm: Callable[[PlannedStop], bool] | None
 ) -> Box:
     """Stops a box; one that is stopped already is kept for that time from now.
 
@@ -80,7 +80,7 @@ def stop(
         if seen.state is BoxState.STOPPED and not any(node.billed for node in seen.nodes):
             return _keep(context, seen, keep_until)
         lost = (*LOST, *([f"{ssd_gib.normalize():f} GiB on the disks of the host"] if ssd_gib else []))
-        _ask(context, seen, confirm, Stop(box=seen, lost=lost, keep_until=keep_until))
+        _ask(context, seen, confirm, PlannedStop(box=seen, lost=lost, keep_until=keep_until))
         context.tasks.clean_up = f"gpucloud stop {seen.name} --yes"
         if seen.state is BoxState.READY:
             check_movable(context, seen)

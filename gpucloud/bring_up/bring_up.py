@@ -24,9 +24,9 @@ from gpucloud.runtime.events import BootStep
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 from gpucloud.ssh.boot import (
     BootState,
-    Gpu,
+    DriverGpu,
+    MigDevice,
     NoGpuError,
-    Slice,
     gpu_list,
     is_model,
     mig_slices,
@@ -115,7 +115,7 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
             [partial(ready, target, tell=tell) for target, tell in zip(nodes, tells, strict=True)],
         )
         context.tell("gpus", "querying the GPUs")
-        answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
+        answers: list[list[DriverGpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
             _all(context, box, [partial(_introduce, box, target) for target in nodes])
         if (fabric := _fabric_of(box)) is not None:
@@ -180,7 +180,7 @@ def check_gpus(context: Context, box: Box, nodes: Sequence[Target]) -> None:
         BoxLostError: a machine ended during the wait.
     """
     context.tell("gpus", "querying the GPUs")
-    answers: list[list[Gpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
+    answers: list[list[DriverGpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
     _check_gpus(box, nodes, answers)
 
 
@@ -258,7 +258,7 @@ def _rented(box: Box) -> facts.Gpu:
     return box.offer.gpu
 
 
-def _check_gpus(box: Box, nodes: Sequence[Target], answers: Sequence[Sequence[Gpu]]) -> None:
+def _check_gpus(box: Box, nodes: Sequence[Target], answers: Sequence[Sequence[DriverGpu]]) -> None:
     """Compares the GPUs that the driver of each node shows, and the driver, with those that were rented.
 
     Raises:
@@ -268,7 +268,7 @@ def _check_gpus(box: Box, nodes: Sequence[Target], answers: Sequence[Sequence[Gp
     rented = _rented(box)
     count = whole_gpus(rented.count)
 
-    def wrong_with(gpus: Sequence[Gpu]) -> str:
+    def wrong_with(gpus: Sequence[DriverGpu]) -> str:
         right = [gpu for gpu in gpus if is_model(gpu.name, rented.model)]
         if len(right) == count == len(gpus):
             return ""
@@ -288,9 +288,9 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tu
     """
     profile, _, counts = wanted.partition("=")
     count = sum(map(int, counts.split(",")))
-    found: list[list[Slice]] = _all(context, box, [partial(mig_slices, target) for target in nodes])
+    found: list[list[MigDevice]] = _all(context, box, [partial(mig_slices, target) for target in nodes])
 
-    def wrong_with(shown: Sequence[Slice]) -> str:
+    def wrong_with(shown: Sequence[MigDevice]) -> str:
         seen = [one.profile for one in shown]
         if seen == [profile] * count:
             return ""
@@ -305,7 +305,7 @@ def _cut(context: Context, box: Box, nodes: Sequence[Target], wanted: str) -> tu
     )
 
 
-def _check_driver(where: str, gpus: Sequence[Gpu], least: str | None) -> None:
+def _check_driver(where: str, gpus: Sequence[DriverGpu], least: str | None) -> None:
     """Compares the driver's version with the least one of the image and the recipe.
 
     Raises:

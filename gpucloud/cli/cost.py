@@ -36,7 +36,7 @@ from gpucloud.spec.model import Spec
 from gpucloud_pricing.terms import TERM_UNITS
 
 
-class Sort(StrEnum):
+class CostSort(StrEnum):
     """The sort orders of ways of paying, the best first: total cost, or the cost of work."""
 
     TOTAL = "total"
@@ -51,7 +51,7 @@ class Sort(StrEnum):
     PER_FP8 = "fp8-price"
 
 
-_ORDERS = f"Sort order: {', '.join(Sort)}."
+_ORDERS = f"Sort order: {', '.join(CostSort)}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ def cost(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Places per cloud and way of paying.", metavar="N")
     ] = 1,
-    sort: Annotated[Sort, typer.Option("--sort", help=_ORDERS, metavar="ORDER")] = Sort.TOTAL,
+    sort: Annotated[CostSort, typer.Option("--sort", help=_ORDERS, metavar="ORDER")] = CostSort.TOTAL,
     max_age: Annotated[
         str | None, typer.Option("--max-age", help="Leave out older prices: 90d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,
@@ -214,7 +214,7 @@ def cost(
     if source.project is not None:
         narrower = {
             "--limit": limit != 1,
-            "--sort": sort is not Sort.TOTAL,
+            "--sort": sort is not CostSort.TOTAL,
             "--include-hidden": hidden,
             "--max-term": terms.max_term is not None,
             "--cost-of-capital": terms.cost_of_capital is not None,

@@ -8,7 +8,7 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_notes import all_notes
 from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.verdict import Verdict, verdict_of
+from gpucloud.costs.verdict import CostVerdict, verdict_of
 from gpucloud.market.search import paid_text
 from gpucloud_pricing import Market
 from gpucloud_pricing.figures import Figure
@@ -60,7 +60,7 @@ def figure_text(figure: Figure) -> str:
     return shown.total_text(figure.amount) if figure.unit == "USD" else shown.usd_text(figure.amount)
 
 
-def _show_saving(app: App, comparison: Comparison, verdict: Verdict | None) -> None:
+def _show_saving(app: App, comparison: Comparison, verdict: CostVerdict | None) -> None:
     """The difference that the verdict names."""
     if verdict is None or verdict.spot is None or verdict.saving is None:
         return

@@ -8,7 +8,7 @@ from decimal import Decimal
 from gpucloud.cli import market as shown
 from gpucloud.costs.against import Difference
 from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.verdict import Verdict, verdict_of
+from gpucloud.costs.verdict import CostVerdict, verdict_of
 from gpucloud.market.search import paid_text
 from gpucloud_pricing.estimate import Estimate
 from gpucloud_pricing.figures import band_text, number_text
@@ -194,7 +194,7 @@ def usage_text(usage: Usage) -> str:
     )
 
 
-def _amount_text(comparison: Comparison, verdict: Verdict) -> str:
+def _amount_text(comparison: Comparison, verdict: CostVerdict) -> str:
     if comparison.assumed:
         return f"{shown.usd_text(verdict.cost)} per hour"
     hours = comparison.hours_on(verdict.now.offer) if comparison.usage.computation else None
@@ -242,7 +242,7 @@ def _least(estimate: Estimate, text: str) -> str:
     return f"≥ {text}" if estimate.missing and estimate.cost is not None else text
 
 
-def _spot_part(comparison: Comparison, verdict: Verdict) -> Iterator[str]:
+def _spot_part(comparison: Comparison, verdict: CostVerdict) -> Iterator[str]:
     """What spot costs, and its risk."""
     if verdict.spot is None or verdict.saving is None:
         return
@@ -262,7 +262,7 @@ def _risk_text(spot: SpotEstimate) -> str:
     return f"our estimate: {chance_text(spot.chance.middle)} chance of an interruption{said}"
 
 
-def _commitment_part(verdict: Verdict) -> Iterator[str]:
+def _commitment_part(verdict: CostVerdict) -> Iterator[str]:
     """Above how many hours a month a commitment costs less."""
     if verdict.commitment is None or verdict.commitment.break_even_hours is None:
         return

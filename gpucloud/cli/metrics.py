@@ -20,7 +20,7 @@ PORT = 9420
 TARGETS_EVERY_S = 10.0
 
 
-class Action(StrEnum):
+class ServeAction(StrEnum):
     """What is done until a signal."""
 
     SERVE = "serve"
@@ -29,7 +29,7 @@ class Action(StrEnum):
 def metrics(
     app: App,
     action: Annotated[
-        Action | None, typer.Argument(help="serve: answer Prometheus until a signal.", metavar="[serve]")
+        ServeAction | None, typer.Argument(help="serve: answer Prometheus until a signal.", metavar="[serve]")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics of the journal.")] = False,
     port: Annotated[
@@ -65,7 +65,7 @@ def metrics(
         _write_files(app, files)
     if once:
         _print(app, app.client.metrics, file_sd, port)
-    if action is Action.SERVE:
+    if action is ServeAction.SERVE:
         _serve(app, port, token_file, file_sd)
 
 

@@ -20,7 +20,7 @@ from gpucloud_pricing import format_money
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
     from gpucloud.api.client import Client
-    from gpucloud.api.moving import Move, Taken
+    from gpucloud.api.moving import Move, TravellingVolume
     from gpucloud.api.volume import Volume
     from gpucloud.cli.documents.boxes import MoveDocument
     from gpucloud.cli.timeline import Timeline
@@ -139,7 +139,7 @@ def _confirmed(app: App, timeline: Timeline, proposal: Move) -> bool:
     return agreed
 
 
-def _volume_text(app: App, taken: Taken) -> str:
+def _volume_text(app: App, taken: TravellingVolume) -> str:
     """A volume that comes along: where it will be, how its data gets there, and what that costs."""
     move, plan = taken.move, taken.plan
     place = plan.place

@@ -16,7 +16,7 @@ from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.options import RunId
 from gpucloud.cli.output import duration_text, time_text, utc_now
 from gpucloud.cli.runs import store_text
-from gpucloud.costs.grouping import KEYS, TAG, Group, grouped, read_keys, unknown_of
+from gpucloud.costs.grouping import KEYS, TAG, ChargeGroup, grouped, read_keys, unknown_of
 from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import PARTS, Charge, Spend
 from gpucloud.errors import UsageError
@@ -122,7 +122,9 @@ def _refuse_contradictions(forms: dict[str, bool]) -> None:
         raise UsageError(f"{' and '.join(asked)} contradict each other")
 
 
-def _document(spent: Spend, keys: Sequence[str] | None, groups: Sequence[Group] | None) -> SpendDocument:
+def _document(
+    spent: Spend, keys: Sequence[str] | None, groups: Sequence[ChargeGroup] | None
+) -> SpendDocument:
     document = spent.document()
     if keys is not None and groups is not None:
         document["by"], document["groups"] = list(keys), [group.document() for group in groups]
@@ -161,7 +163,7 @@ def _digits(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{round(amount, 6):f}"
 
 
-def _group_rows(keys: Sequence[str], groups: Sequence[Group]) -> Iterator[Sequence[Any]]:
+def _group_rows(keys: Sequence[str], groups: Sequence[ChargeGroup]) -> Iterator[Sequence[Any]]:
     """A heading, then a row for each group and currency; a group without a known cost has one row."""
     yield *keys, "boxes", "cost", "currency", "unknown"
     for group in groups:
@@ -197,7 +199,7 @@ def _show(app: App, spent: Spend) -> None:
     _say_total(app, spent)
 
 
-def _show_groups(app: App, spent: Spend, keys: Sequence[str], groups: Sequence[Group]) -> None:
+def _show_groups(app: App, spent: Spend, keys: Sequence[str], groups: Sequence[ChargeGroup]) -> None:
     names = (*(key.removeprefix(TAG).upper() for key in keys), "BOXES", "COST")
     rows = [(*group.values.values(), group.boxes, _cost_text(group)) for group in groups]
     app.output.table(names, rows, right=names[-2:])
@@ -222,7 +224,7 @@ def _say_total(app: App, spent: Spend) -> None:
             app.output.say(f"≤: {held}.")
 
 
-def _cost_text(group: Group) -> str:
+def _cost_text(group: ChargeGroup) -> str:
     """The cost of a group; with "≥" if a part of it is unknown, "≤" if it is a limit, and "?" if all is."""
     sums = _sums_text(group.totals)
     if not group.unknown:

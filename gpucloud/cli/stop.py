@@ -14,7 +14,7 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
-    from gpucloud.boxes.power import Stop
+    from gpucloud.boxes.power import PlannedStop
     from gpucloud.cli.documents.boxes import StopDocument
     from gpucloud.cli.timeline import Timeline
 
@@ -46,7 +46,7 @@ def stop(
     app.output.say(f"{paying_text(living)} Delete it with: gpucloud down {box.name}")
 
 
-def _confirmed(app: App, timeline: Timeline, yes: bool, proposal: Stop) -> bool:
+def _confirmed(app: App, timeline: Timeline, yes: bool, proposal: PlannedStop) -> bool:
     """Lists what is lost, and asks."""
     name = proposal.box.name
     if not yes and not app.output.interactive:

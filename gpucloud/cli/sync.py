@@ -82,9 +82,9 @@ def sync(
 def _sent(app: App, way: Way, exclude: Sequence[str], *, dry_run: bool, node: int) -> bool:
     """Copies files to a box, or lists them; returns whether they were only listed."""
     from gpucloud.bring_up.sending import remarks, upload
-    from gpucloud.sources.selection import Source, select
+    from gpucloud.sources.selection import SyncSource, select
 
-    chosen = select(Source(way.source, way.source, way.destination or "."), exclude)
+    chosen = select(SyncSource(way.source, way.source, way.destination or "."), exclude)
     if dry_run:
         list_files(app, [chosen])
         return True

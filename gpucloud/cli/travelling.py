@@ -31,9 +31,9 @@ def list_files(app: App, chosen: Sequence[Selection]) -> None:
     """Lists what would travel, as the answer of a command; what is left out is said beside it."""
     from gpucloud.bring_up.sending import files_text, printable, remarks
     from gpucloud.sources.archive import size_text
-    from gpucloud.sources.selection import Kind
+    from gpucloud.sources.selection import EntryKind
 
-    files = [(each, entry) for each in chosen for entry in each.entries if entry.kind is not Kind.FOLDER]
+    files = [(each, entry) for each in chosen for entry in each.entries if entry.kind is not EntryKind.FOLDER]
     size = sum(entry.size for _, entry in files)
     if app.output.json:
         answer: SyncListDocument = {

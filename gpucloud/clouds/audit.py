@@ -49,7 +49,7 @@ def about(**facts: Any) -> Generator[None]:
         _about.reset(token)
 
 
-class Audit:
+class AuditLog:
     """Writes the record. Safe to use from several threads and processes: each line is one write.
 
     Args:

@@ -22,7 +22,7 @@ from math import prod
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class PartPlace(NamedTuple):
     """Where a part can be.
 
     Attributes:
@@ -86,10 +86,10 @@ class Problem:
             same cloud in all. It must be a share of the whole, so that it grows with its quantity alone.
     """
 
-    parts: Sequence[Mapping[Place, Rank]]
+    parts: Sequence[Mapping[PartPlace, Rank]]
     flows: Sequence[Flow]
-    between: Callable[[Place, Place, Decimal], Rank]
-    leaving: Callable[[Place, Decimal, Decimal], Rank]
+    between: Callable[[PartPlace, PartPlace, Decimal], Rank]
+    leaving: Callable[[PartPlace, Decimal, Decimal], Rank]
 
     @property
     def clouds(self) -> list[str]:
@@ -102,24 +102,24 @@ class Assignment:
     """Places of some parts by number, and the rank of all that they cost."""
 
     rank: Rank = NOTHING
-    places: Mapping[int, Place] = field(default_factory=dict[int, Place])
+    places: Mapping[int, PartPlace] = field(default_factory=dict[int, PartPlace])
 
     def with_others(self, other: Assignment) -> Assignment:
         """Both together: parts on different clouds."""
         return Assignment(rank=self.rank + other.rank, places={**self.places, **other.places})
 
 
-def without_needless_zones(parts: Sequence[Mapping[Place, Rank]]) -> list[dict[Place, Rank]]:
+def without_needless_zones(parts: Sequence[Mapping[PartPlace, Rank]]) -> list[dict[PartPlace, Rank]]:
     """The same parts, without each zone that another zone of its region can stand in for.
 
     All that is in the one zone can move to the other: no part and no transfer has a higher rank then, if
     transfers within a zone rank lowest, and others depend on regions alone. So no cheapest assignment is
     lost, and mostly one zone of each region is left. Unknown zones stay.
     """
-    kept: set[Place] = set()
+    kept: set[PartPlace] = set()
     places = sorted({place for ranks in parts for place in ranks if place.zone})
     for _, zones in groupby(places, key=lambda place: place[:2]):
-        best: list[Place] = []
+        best: list[PartPlace] = []
         for zone in zones:
             if not any(_stands_in(other, zone, parts) for other in best):
                 best = [other for other in best if not _stands_in(zone, other, parts)] + [zone]
@@ -127,7 +127,7 @@ def without_needless_zones(parts: Sequence[Mapping[Place, Rank]]) -> list[dict[P
     return [{place: ranks[place] for place in ranks if not place.zone or place in kept} for ranks in parts]
 
 
-def _stands_in(zone: Place, other: Place, parts: Sequence[Mapping[Place, Rank]]) -> bool:
+def _stands_in(zone: PartPlace, other: PartPlace, parts: Sequence[Mapping[PartPlace, Rank]]) -> bool:
     """Whether each part that can be in the other zone can be in this one, at no higher rank."""
     return all(zone in ranks and ranks[zone] <= ranks[other] for ranks in parts if other in ranks)
 
@@ -198,7 +198,7 @@ def _on_cloud(problem: Problem, cloud: str, members: int, known: Rank | None) ->
         elif flow.origin in out:
             out[flow.origin] += flow.gib
     total = sum(out.values(), Decimal(0))
-    alone: dict[int, dict[Place, Rank]] = {}
+    alone: dict[int, dict[PartPlace, Rank]] = {}
     for part in numbers:
         alone[part] = {
             place: rank + (problem.leaving(place, out[part], total) if out[part] else NOTHING)
@@ -220,7 +220,7 @@ class _Factor:
     """The rank of each combination of places of some parts."""
 
     parts: tuple[int, ...]
-    rank: Callable[[tuple[Place, ...]], Rank]
+    rank: Callable[[tuple[PartPlace, ...]], Rank]
 
 
 class _Elimination:
@@ -232,9 +232,9 @@ class _Elimination:
 
     def __init__(
         self,
-        alone: Mapping[int, Mapping[Place, Rank]],
+        alone: Mapping[int, Mapping[PartPlace, Rank]],
         flows: Sequence[Flow],
-        between: Callable[[Place, Place, Decimal], Rank],
+        between: Callable[[PartPlace, PartPlace, Decimal], Rank],
     ) -> None:
         self.alone = alone
         self.flows = [(flow.origin, flow.target, flow.gib) for flow in flows if flow.target is not None]
@@ -264,7 +264,7 @@ class _Elimination:
             elsewhere: the least rank of the parts that are not here.
         """
         own = {part: min(places, key=self.alone[part].__getitem__) for part, places in self.places.items()}
-        together = set[Place].intersection(*map(set, self.places.values()))
+        together = set[PartPlace].intersection(*map(set, self.places.values()))
         tried = [own, *(dict.fromkeys(own, place) for place in together)]
         limit = min(self._rank_of(places) + elsewhere for places in tried)
         limit = limit if known is None else min(limit, known)
@@ -278,7 +278,10 @@ class _Elimination:
         Raises:
             TooDenseError: it would take too many steps.
         """
-        left, choices = set(self.places), list[tuple[int, tuple[int, ...], dict[tuple[Place, ...], Place]]]()
+        left, choices = (
+            set(self.places),
+            list[tuple[int, tuple[int, ...], dict[tuple[PartPlace, ...], PartPlace]]](),
+        )
         rank = NOTHING
         while left:
             part = min(sorted(left), key=lambda each: len(self._neighbours(each)))
@@ -294,7 +297,7 @@ class _Elimination:
                 self.factors.append(_Factor(others, table.__getitem__))
             else:
                 rank += table[()]
-        places: dict[int, Place] = {}
+        places: dict[int, PartPlace] = {}
         for part, others, choice in reversed(choices):
             places[part] = choice[tuple(places[each] for each in others)]
         return Assignment(rank=rank, places=places)
@@ -306,10 +309,10 @@ class _Elimination:
 
     def _table(
         self, part: int, others: tuple[int, ...], factors: Sequence[_Factor]
-    ) -> tuple[dict[tuple[Place, ...], Rank], dict[tuple[Place, ...], Place]]:
+    ) -> tuple[dict[tuple[PartPlace, ...], Rank], dict[tuple[PartPlace, ...], PartPlace]]:
         """The best place of a part, and its rank, for each combination of places of others."""
-        ranks: dict[tuple[Place, ...], Rank] = {}
-        choice: dict[tuple[Place, ...], Place] = {}
+        ranks: dict[tuple[PartPlace, ...], Rank] = {}
+        choice: dict[tuple[PartPlace, ...], PartPlace] = {}
         for key in product(*(self.places[each] for each in others)):
             given = dict(zip(others, key, strict=True))
             for place in self.places[part]:
@@ -319,7 +322,7 @@ class _Elimination:
                     ranks[key], choice[key] = rank, place
         return ranks, choice
 
-    def _rank_of(self, places: Mapping[int, Place]) -> Rank:
+    def _rank_of(self, places: Mapping[int, PartPlace]) -> Rank:
         alone = [self.alone[part][place] for part, place in places.items()]
         sent = [self.between(places[origin], places[target], gib) for origin, target, gib in self.flows]
         return _sum([*alone, *sent])

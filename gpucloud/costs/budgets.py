@@ -304,19 +304,19 @@ def _standing(
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Counted:
     """What a budget counts as one: all of its boxes, or those of one run."""
 
     boxes: Sequence[Box]
     standing: Standing
 
 
-def _each(budget: Budget, boxes: Sequence[Box], now: datetime, market: Market) -> list[_Part]:
+def _each(budget: Budget, boxes: Sequence[Box], now: datetime, market: Market) -> list[_Counted]:
     """The standing of a budget; one for each run if it is of each run."""
     parts: dict[tuple[str, str] | None, list[Box]] = {}
     for box in boxes:
         parts.setdefault(_run(box) if budget.terms.per is Per.RUN else None, []).append(box)
-    return [_Part(each, _counted(budget, each, now, market, None)) for each in parts.values()]
+    return [_Counted(each, _counted(budget, each, now, market, None)) for each in parts.values()]
 
 
 def _run(box: Box) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from gpucloud_pricing.estimate import Estimate, Place, compare, hourly, on_deman
 from gpucloud_pricing.figures import Figure
 from gpucloud_pricing.parts import known_total
 from gpucloud_pricing.payment import (
-    Layer,
+    LoadLayer,
     Share,
     Way,
     cheapest_mix,
@@ -67,7 +67,7 @@ class Comparison:
     usage: Usage
     assumed: bool
     estimates: Sequence[Estimate]
-    layers: Sequence[Layer]
+    layers: Sequence[LoadLayer]
     credit: Mapping[str, Decimal]
     measure: str | None = None
     budget: Decimal | None = None

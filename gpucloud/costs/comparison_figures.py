@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud_pricing.estimate import Estimate
-from gpucloud_pricing.figures import Figure, Row, figures, number_text
+from gpucloud_pricing.figures import Figure, FigureRow, figures, number_text
 
 if TYPE_CHECKING:
     from gpucloud.costs.comparison import Comparison
@@ -31,7 +31,7 @@ def _after_credit(comparison: Comparison, estimate: Estimate) -> Iterator[Figure
     from gpucloud.market.discounts import SOURCE
 
     owed = comparison.credit[estimate.offer.cloud]
-    row = Row(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
+    row = FigureRow(what="credits", amount=owed, currency="USD", as_of=None, source=SOURCE)
     yield Figure(part="after_credit", amount=left, formula="expected_total less credits", rows=(row,))
 
 
@@ -53,7 +53,7 @@ def _unit_cost(comparison: Comparison, estimate: Estimate) -> Iterator[Figure]:
         return
     amount, unit = amount_of(kind, measure) or Decimal(0), UNITS[measure]
     basis = figure_of(kind, measure)
-    row = Row(
+    row = FigureRow(
         what=f"{kind.name}, {measure}",
         amount=amount,
         currency=unit,

@@ -35,7 +35,7 @@ _JUST_UNDER_A_SECOND = timedelta(microseconds=999_999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class FocusService:
     """The words of FOCUS for one part of a box. ``sku`` stands for the part where it has no type."""
 
     category: str
@@ -47,7 +47,7 @@ class Service:
 
 
 SERVICES = {
-    "compute": Service(
+    "compute": FocusService(
         category="Compute",
         subcategory="Virtual Machines",
         name="Virtual Machines",
@@ -55,7 +55,7 @@ SERVICES = {
         meter="Compute Usage",
         sku="virtual-machine",
     ),
-    "disk": Service(
+    "disk": FocusService(
         category="Storage",
         subcategory="Block Storage",
         name="Block Storage",
@@ -63,7 +63,7 @@ SERVICES = {
         meter="Block Volume Usage",
         sku="disk",
     ),
-    "snapshot": Service(
+    "snapshot": FocusService(
         category="Storage",
         subcategory="Backup Storage",
         name="Snapshots",
@@ -71,7 +71,7 @@ SERVICES = {
         meter="Snapshot Usage",
         sku="snapshot",
     ),
-    "address": Service(
+    "address": FocusService(
         category="Networking",
         subcategory="Network Infrastructure",
         name="Public Addresses",
@@ -266,7 +266,7 @@ def _sku_details(each: ResourceCharge) -> str | None:
     return json.dumps(details)
 
 
-def _service(each: ResourceCharge) -> Service:
+def _service(each: ResourceCharge) -> FocusService:
     return SERVICES[each.charge.part]
 
 

@@ -34,7 +34,7 @@ PLACES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ChargeGroup:
     """The charges that have the same values for the keys. ``values`` are by key, in the order of the keys."""
 
     values: Mapping[str, str | None]
@@ -94,7 +94,7 @@ def read_keys(text: str) -> tuple[str, ...]:
     return keys
 
 
-def grouped(spent: Spend, keys: Sequence[str]) -> list[Group]:
+def grouped(spent: Spend, keys: Sequence[str]) -> list[ChargeGroup]:
     """The charges of boxes by the values of keys, sorted by them; charges without a value come last.
 
     Args:
@@ -105,7 +105,7 @@ def grouped(spent: Spend, keys: Sequence[str]) -> list[Group]:
     for charge in spent.charges:
         groups[tuple(_value(charge, key) for key in keys)].append(charge)
     return [
-        Group(values=dict(zip(keys, values, strict=True)), charges=groups[values])
+        ChargeGroup(values=dict(zip(keys, values, strict=True)), charges=groups[values])
         for values in sorted(groups, key=lambda values: [(value is None, value or "") for value in values])
     ]
 

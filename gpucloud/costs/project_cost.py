@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from gpucloud.costs.assignment import Place, Rank
+from gpucloud.costs.assignment import PartPlace, Rank
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.project import Part, Project, Transfer
 from gpucloud_pricing import Market
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class PartPlacement:
     """A way to have a part in one place.
 
     Attributes:
@@ -40,10 +40,10 @@ class Candidate:
     estimate: Estimate
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartPlace:
         """Where it is."""
         offer = self.estimate.offer
-        return Place(offer.cloud, offer.region, offer.zone or "")
+        return PartPlace(offer.cloud, offer.region, offer.zone or "")
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class Candidate:
         }
 
 
-def shares_zone(origin: Place, target: Place) -> bool:
+def shares_zone(origin: PartPlace, target: PartPlace) -> bool:
     """Whether two places are one zone, which is known: data between them is free over private addresses.
 
     Sources: AWS, "EC2 on-demand pricing", data transfer within the same Availability Zone; Alibaba Cloud,
@@ -113,8 +113,8 @@ class PlacedTransfer:
     """
 
     transfer: Transfer
-    origin: Place
-    target: Place | None
+    origin: PartPlace
+    target: PartPlace | None
     tariff: TariffCost | None
     together: Decimal
     usd: Decimal | None
@@ -151,7 +151,7 @@ class PlacedTransfer:
 class Placement:
     """All parts and transfers of a project in certain places."""
 
-    parts: Sequence[Candidate]
+    parts: Sequence[PartPlacement]
     transfers: Sequence[PlacedTransfer]
     rank: Rank
 

@@ -11,7 +11,7 @@ from gpucloud.costs.assignment import (
     NOTHING,
     Assignment,
     Flow,
-    Place,
+    PartPlace,
     Problem,
     Rank,
     TooDenseError,
@@ -21,7 +21,7 @@ from gpucloud.costs.assignment import (
 )
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.project import INTERNET, Part, Project, Transfer
-from gpucloud.costs.project_cost import Candidate, PlacedTransfer, Placement, ProjectCost, shares_zone
+from gpucloud.costs.project_cost import PartPlacement, PlacedTransfer, Placement, ProjectCost, shares_zone
 from gpucloud.errors import GpucloudError, NoOfferError, UsageError
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
@@ -32,7 +32,7 @@ from gpucloud_pricing.tariffs import TariffCost, egress_cost, transfer_cost
 
 EVERY_PLACE = 1_000_000
 """More places than there are: a comparison of so many leaves none out."""
-Choice = dict[Place, Candidate]
+Choice = dict[PartPlace, PartPlacement]
 """The best way to have a part in each place."""
 
 
@@ -93,7 +93,7 @@ def _candidates(part: Part, comparison: Comparison, all_terms: bool) -> Choice:
     """
     best: Choice = {}
     for estimate in comparison.estimates:
-        candidate = Candidate(part=part, comparison=comparison, estimate=estimate)
+        candidate = PartPlacement(part=part, comparison=comparison, estimate=estimate)
         if not _may_be_chosen(part, estimate, all_terms):
             continue
         known = best.get(candidate.place)
@@ -129,14 +129,14 @@ def _may_be_chosen(part: Part, estimate: Estimate, all_terms: bool) -> bool:
 
 
 def _problem(project: Project, choices: Sequence[Choice], market: Market) -> Problem:
-    def between(origin: Place, target: Place, gib: Decimal) -> Rank:
+    def between(origin: PartPlace, target: PartPlace, gib: Decimal) -> Rank:
         return (
             NOTHING
             if shares_zone(origin, target)
             else _rank(_usd(market, _tariff(market, origin, target, gib)))
         )
 
-    def leaving(origin: Place, gib: Decimal, together: Decimal) -> Rank:
+    def leaving(origin: PartPlace, gib: Decimal, together: Decimal) -> Rank:
         usd = _usd(market, _tariff(market, origin, None, together))
         return _rank(None if usd is None else usd * gib / together)
 
@@ -189,13 +189,13 @@ def _placement(
     return Placement(parts=parts, transfers=transfers, rank=assignment.rank)
 
 
-def _leaves(origin: Place, target: Place | None) -> bool:
+def _leaves(origin: PartPlace, target: PartPlace | None) -> bool:
     """Whether data leaves its cloud."""
     return target is None or target.cloud != origin.cloud
 
 
 def _placed(
-    market: Market, transfer: Transfer, origin: Place, target: Place | None, together: Decimal
+    market: Market, transfer: Transfer, origin: PartPlace, target: PartPlace | None, together: Decimal
 ) -> PlacedTransfer:
     """A transfer between places; ``together`` is how much data is priced with it."""
     tariff: TariffCost | None = None
@@ -209,7 +209,7 @@ def _placed(
     )
 
 
-def _tariff(market: Market, origin: Place, target: Place | None, gib: Decimal) -> TariffCost | None:
+def _tariff(market: Market, origin: PartPlace, target: PartPlace | None, gib: Decimal) -> TariffCost | None:
     """The price of data to another place, or to the internet; not of data within a zone, which is free."""
     if target is None or _leaves(origin, target):
         return egress_cost(market.tariffs, origin[:2], gib)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CostVerdict:
     """What to start now, and what would cost less.
 
     Attributes:
@@ -48,7 +48,7 @@ class Verdict:
         }
 
 
-def verdict_of(comparison: Comparison) -> Verdict | None:
+def verdict_of(comparison: Comparison) -> CostVerdict | None:
     """The answer of a comparison; ``None`` if nothing that can be launched has a known cost."""
     steady = _cheapest(each for each in comparison.launchable if not each.offer.paid_as.interruptible)
     spot = _cheapest(each for each in comparison.launchable if each.offer.paid_as.interruptible)
@@ -57,7 +57,7 @@ def verdict_of(comparison: Comparison) -> Verdict | None:
     if now is None or cost is None:
         return None
     saving = None if spot is None or spot is now else _saving(comparison, now, spot)
-    return Verdict(
+    return CostVerdict(
         now=now,
         cost=cost,
         spot=spot if saving else None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 from gpucloud.journal.timeouts import STEP_TIMEOUT_S
 from gpucloud.spec.model import Spec
-from gpucloud_pricing.payment import BadProfileError, Layer, hours_per_month
+from gpucloud_pricing.payment import BadProfileError, LoadLayer, hours_per_month
 from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.usage import Usage
 from gpucloud_pricing.values import number
@@ -155,7 +155,7 @@ class Workload:
             return self.tokens.hours
         return HOURS_PER_MONTH if self.hours is None else self.hours
 
-    def layers(self, nodes: int) -> list[Layer]:
+    def layers(self, nodes: int) -> list[LoadLayer]:
         """How many machines run for how long in a month; empty without a profile.
 
         Args:
@@ -173,8 +173,8 @@ class Workload:
         except BadProfileError as error:
             raise UsageError(f"--profile: {error}") from None
         layers = [
-            Layer(machines=self.steady * nodes, hours=HOURS_PER_MONTH),
-            Layer(machines=self.burst * nodes, hours=hours),
+            LoadLayer(machines=self.steady * nodes, hours=HOURS_PER_MONTH),
+            LoadLayer(machines=self.burst * nodes, hours=hours),
         ]
         return [layer for layer in layers if layer.machines]
 

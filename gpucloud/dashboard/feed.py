@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gpucloud.dashboard.page import encoded
-from gpucloud.dashboard.reading import NOT_ASKED, Asked, Reader
+from gpucloud.dashboard.reading import NOT_ASKED, CloudsAnswer, Reader
 from gpucloud.errors import GpucloudError
 
 POLL_S = 1.0
@@ -49,8 +49,8 @@ class Feed:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._asked: Asked = NOT_ASKED
-        self._shown: Asked = NOT_ASKED
+        self._asked: CloudsAnswer = NOT_ASKED
+        self._shown: CloudsAnswer = NOT_ASKED
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._moment: Moment | None = None
@@ -97,7 +97,7 @@ class Feed:
             self._checked_at, self.trouble = time.monotonic(), None
             return known
 
-    def _read(self, asked: Asked) -> Moment:
+    def _read(self, asked: CloudsAnswer) -> Moment:
         began_s, number = time.thread_time(), self._moment.number + 1 if self._moment else 1
         document = self._reader.read(asked)
         self._moment = Moment(number=number, cursor=document["cursor"], text=encoded(document))
@@ -122,5 +122,5 @@ class Feed:
                 try:
                     self._asked = self._reader.ask()
                 except GpucloudError as error:
-                    self._asked = Asked(at=self._asked.at, left_out={}, warnings=(error.message,))
+                    self._asked = CloudsAnswer(at=self._asked.at, left_out={}, warnings=(error.message,))
                 pause_s = every.total_seconds()

@@ -38,7 +38,7 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CloudsAnswer:
     """What the clouds said when they were last asked; ``at`` is ``None`` if they never were.
 
     Attributes:
@@ -55,7 +55,7 @@ class Asked:
     warnings: Sequence[str] = ()
 
 
-NOT_ASKED = Asked(left_out={})
+NOT_ASKED = CloudsAnswer(left_out={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Reader:
         """The journal's: nothing was written while it stays the same."""
         return self.client.journal.last()
 
-    def ask(self) -> Asked:
+    def ask(self) -> CloudsAnswer:
         """Updates the living boxes from clouds and guards, as ``list --live`` does."""
         warnings: list[str] = []
 
@@ -88,7 +88,7 @@ class Reader:
 
         self.client.on_event = listen
         looked = self.client.resources.look()
-        return Asked(
+        return CloudsAnswer(
             at=self.clock(),
             strangers=looked.strangers,
             unread=looked.searched.unread,
@@ -100,7 +100,7 @@ class Reader:
         """The timeline of the box with this id; empty for one that is not in the journal."""
         return timeline(self.client.journal.history(box))
 
-    def read(self, asked: Asked = NOT_ASKED, *, still: bool = False) -> PageDocument:
+    def read(self, asked: CloudsAnswer = NOT_ASKED, *, still: bool = False) -> PageDocument:
         """The document of the page.
 
         Args:
@@ -180,7 +180,7 @@ class Reader:
     def _usd(self, amount: Decimal, currency: str) -> Decimal | None:
         return self.client.catalog.market.usd(amount, currency)
 
-    def _source(self, asked: Asked, trouble: str | None) -> SourceDocument:
+    def _source(self, asked: CloudsAnswer, trouble: str | None) -> SourceDocument:
         return {
             "live_every_s": self.live_every.total_seconds() if self.live_every else None,
             "looked_at": rfc3339(asked.at) if asked.at else None,

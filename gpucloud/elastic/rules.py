@@ -76,7 +76,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class LaunchPause:
     """Until when nothing is launched of a class, and why."""
 
     until: datetime
@@ -108,7 +108,7 @@ def reconcile(
     cluster: Cluster,
     wanted: Mapping[str, datetime],
     seen: Iterable[Slot],
-    backoffs: Mapping[str, Backoff],
+    backoffs: Mapping[str, LaunchPause],
     now: datetime,
     *,
     as_of: datetime | None = None,
@@ -140,7 +140,7 @@ def reconcile(
 class _Rules:
     cluster: Cluster
     wanted: Mapping[str, datetime]
-    backoffs: Mapping[str, Backoff]
+    backoffs: Mapping[str, LaunchPause]
     now: datetime
     as_of: datetime
 
@@ -204,7 +204,9 @@ def is_attended(slot: Slot, lease: timedelta, now: datetime) -> bool:
     return now - max(renewed, slot.since) < lease * 3 / 4
 
 
-def backoff_after(failures: Iterable[tuple[datetime, str]], came_up: Sequence[datetime]) -> Backoff | None:
+def backoff_after(
+    failures: Iterable[tuple[datetime, str]], came_up: Sequence[datetime]
+) -> LaunchPause | None:
     """The pause of a class after its failed launches; ``None`` if none counts.
 
     Launches that failed within the pause after another one were made at the same time: they count once.
@@ -214,14 +216,14 @@ def backoff_after(failures: Iterable[tuple[datetime, str]], came_up: Sequence[da
         came_up: when launches began that succeeded: failures before the last of them count no more.
     """
     last_up = max(came_up, default=None)
-    found: Backoff | None = None
+    found: LaunchPause | None = None
     pause = FIRST_PAUSE
     for at, reason in sorted(failures):
         if last_up is not None and at < last_up:
             continue
         if found is None:
-            found = Backoff(at + pause, reason)
+            found = LaunchPause(at + pause, reason)
         elif at >= found.until:
             pause = min(2 * pause, LONGEST_PAUSE)
-            found = Backoff(at + pause, reason)
+            found = LaunchPause(at + pause, reason)
     return found

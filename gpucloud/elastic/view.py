@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from gpucloud.elastic.cluster import Cluster
-from gpucloud.elastic.rules import REMEMBERED, Backoff, Slot, SlotState, backoff_after
+from gpucloud.elastic.rules import REMEMBERED, LaunchPause, Slot, SlotState, backoff_after
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Attempt, Loss, RunState
@@ -49,7 +49,7 @@ class View:
     came_up: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
 
     @property
-    def backoffs(self) -> dict[str, Backoff]:
+    def backoffs(self) -> dict[str, LaunchPause]:
         """The pauses of the classes whose launches failed."""
         found = {name: backoff_after(each, self.came_up[name]) for name, each in self.failures.items()}
         return {name: backoff for name, backoff in found.items() if backoff is not None}
@@ -63,10 +63,10 @@ class View:
         backoff = self.backoffs.get(node_class)
         return backoff is not None and now < backoff.until
 
-    def backoff_with(self, node_class: str, at: datetime, reason: str) -> Backoff:
+    def backoff_with(self, node_class: str, at: datetime, reason: str) -> LaunchPause:
         """The pause of a class after one more failure."""
         backoff = backoff_after([*self.failures[node_class], (at, reason)], self.came_up[node_class])
-        return backoff or Backoff(at, reason)
+        return backoff or LaunchPause(at, reason)
 
 
 def view_of(

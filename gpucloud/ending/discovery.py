@@ -73,7 +73,7 @@ class WaitPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingQuery:
     """The calls of a search in one cloud: its account, its time, and its resources."""
 
     account: Call
@@ -88,7 +88,7 @@ class Asked:
 
 def begin(
     context: Context, search: Search, regions: Mapping[str, Sequence[str] | None] | None = None
-) -> Mapping[str, Asked]:
+) -> Mapping[str, PendingQuery]:
     """Starts to search every cloud, all at the same time; :func:`finish` waits.
 
     Args:
@@ -106,7 +106,7 @@ def begin(
 
 
 def finish(
-    context: Context, asked: Mapping[str, Asked], patience: WaitPolicy = WaitPolicy()
+    context: Context, asked: Mapping[str, PendingQuery], patience: WaitPolicy = WaitPolicy()
 ) -> DiscoveryResult:
     """Waits for the search. A cloud that does not answer delays the others no longer than ``patience``."""
     _wait(context, asked.values(), patience)
@@ -153,7 +153,7 @@ def not_of_its_box(box: Box, resource: Resource) -> bool:
     return box.state in HANDED_OVER and is_second_machine(box, resource)
 
 
-def begin_strays(context: Context, box: Box) -> Mapping[str, Asked]:
+def begin_strays(context: Context, box: Box) -> Mapping[str, PendingQuery]:
     """Starts to search for resources with the tags of a box, in every place where it had any."""
     places: dict[str, set[str]] = defaultdict(set)
     for row in context.journal.resources(box.id, present=False):
@@ -162,7 +162,7 @@ def begin_strays(context: Context, box: Box) -> Mapping[str, Asked]:
     return begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
 
 
-def refuse_strays(context: Context, box: Box, asked: Mapping[str, Asked]) -> None:
+def refuse_strays(context: Context, box: Box, asked: Mapping[str, PendingQuery]) -> None:
     """Refuses to report a box as gone while a billable resource with its tags is not in the journal.
 
     None of these resources is deleted: a deletion requires an entry in the journal as well as the tags.
@@ -236,15 +236,15 @@ def by_box(resources: Iterable[Resource]) -> list[tuple[str, list[Resource]]]:
     return [(owner, found) for (_, owner), found in groups.items()]
 
 
-def _ask(context: Context, name: str, search: Search) -> Asked:
-    return Asked(
+def _ask(context: Context, name: str, search: Search) -> PendingQuery:
+    return PendingQuery(
         account=context.tasks.start(lambda: context.clouds.usable(name).account()),
         clock=context.tasks.start(partial(_clock_of, context, name)),
         search=context.tasks.start(lambda: context.clouds.usable(name).find(search)),
     )
 
 
-def _wait(context: Context, asked: Collection[Asked], patience: WaitPolicy) -> None:
+def _wait(context: Context, asked: Collection[PendingQuery], patience: WaitPolicy) -> None:
     """Waits until all clouds have answered, or ``patience`` with the rest is over."""
     began = news_at = time.monotonic()
     known = 0
@@ -262,7 +262,7 @@ def _wait(context: Context, asked: Collection[Asked], patience: WaitPolicy) -> N
             return
 
 
-def _has_answered(asked: Asked) -> bool:
+def _has_answered(asked: PendingQuery) -> bool:
     """Whether a cloud has answered with our identity."""
     return asked.account.done and asked.account.error is None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpucloud.ending.discovery import Asked, begin_strays, refuse_strays
+from gpucloud.ending.discovery import PendingQuery, begin_strays, refuse_strays
 from gpucloud.ending.owed import owed, owed_error
 from gpucloud.ending.reconcile import refresh_all
 from gpucloud.ending.teardown import take_down
@@ -84,7 +84,7 @@ def _end_in_thread(context: Context, box: Box, budget_s: float) -> Box:
 
 
 def _end_one(context: Context, box: Box) -> Box:
-    strays: list[Mapping[str, Asked]] = []
+    strays: list[Mapping[str, PendingQuery]] = []
     try:
         # Taken from a living process as well: a pipeline's clean-up runs in another container than its job.
         taken = context.take(box, by_force=True)

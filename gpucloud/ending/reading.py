@@ -23,7 +23,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MachineReads:
     """The machines of boxes, being read.
 
     A search only tells which machines there are: one that it lacks is read by its id.
@@ -73,7 +73,7 @@ class Reading:
         return found
 
 
-def begin_reading(context: Context, boxes: Iterable[Box]) -> tuple[Reading, list[GpucloudError]]:
+def begin_reading(context: Context, boxes: Iterable[Box]) -> tuple[MachineReads, list[GpucloudError]]:
     """Starts to read the machines of boxes, all at the same time.
 
     Returns:
@@ -93,7 +93,7 @@ def begin_reading(context: Context, boxes: Iterable[Box]) -> tuple[Reading, list
         for place, refs in by_place.items()
         if len(refs) >= MANY
     }
-    reading = Reading(asked, searches)
+    reading = MachineReads(asked, searches)
     for place in by_place.keys() - searches.keys():
         for ref in by_place[place]:
             reading.read_alone(context, ref)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 
 from gpucloud.clouds.abilities import ConsoleLog
-from gpucloud.ending.reading import Reading, begin_reading
+from gpucloud.ending.reading import MachineReads, begin_reading
 from gpucloud.ending.settlement import settle_box
 from gpucloud.ending.stopping import rest, unfinished
 from gpucloud.ending.teardown import take_down
@@ -389,7 +389,7 @@ def refresh_all(
 
 def write_answers(
     context: Context,
-    reading: Reading,
+    reading: MachineReads,
     *,
     timeout_s: float = CALL_TIMEOUT_S,
     known_for: timedelta = timedelta(),

@@ -30,7 +30,7 @@ OLD_ENOUGH = timedelta(minutes=15)
 REMOVAL_S = 600.0
 
 
-class Reason(StrEnum):
+class SweepReason(StrEnum):
     """Why something is on the list."""
 
     PAST_DEADLINE = "past_deadline"
@@ -42,7 +42,9 @@ class Reason(StrEnum):
     BAD_TAGS = "bad_tags"  # of this owner, under tags that gpucloud never wrote
 
 
-UNWANTED = frozenset({Reason.PAST_DEADLINE, Reason.REMAINS, Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX})
+UNWANTED = frozenset(
+    {SweepReason.PAST_DEADLINE, SweepReason.REMAINS, SweepReason.NOT_IN_JOURNAL, SweepReason.NOT_OF_ITS_BOX}
+)
 """These may be ended."""
 
 
@@ -54,7 +56,7 @@ class Find:
     """
 
     resource: Resource
-    reason: Reason
+    reason: SweepReason
     record: Box | None = None
 
     @property
@@ -93,7 +95,7 @@ def judge(
     finds = [
         Find(
             resource=resource,
-            reason=Reason.BAD_TAGS if mine.admits(resource.tags) else Reason.OTHER_OWNER,
+            reason=SweepReason.BAD_TAGS if mine.admits(resource.tags) else SweepReason.OTHER_OWNER,
         )
         for resource in survey.suspects
     ]
@@ -103,10 +105,10 @@ def judge(
         kept = box is None and is_retained(resources, now)
         for resource in resources:
             if not mine.admits(resource.tags):
-                reason: Reason | None = Reason.OTHER_OWNER
+                reason: SweepReason | None = SweepReason.OTHER_OWNER
                 if box is not None and Search(owner=box.owner).admits(resource.tags):  # a team's journal
                     wanted = _of_known(resource, box, now, free=may_take(box.lease)) is None
-                    reason = None if wanted else Reason.OTHER_OWNER
+                    reason = None if wanted else SweepReason.OTHER_OWNER
             elif kept:  # until its deadline, also by a journal that is elsewhere
                 reason = None
             elif box is None:
@@ -119,28 +121,28 @@ def judge(
     return finds
 
 
-def _of_stranger(resource: Resource, now: datetime, *, old: bool) -> Reason:
+def _of_stranger(resource: Resource, now: datetime, *, old: bool) -> SweepReason:
     end = resource.tags.ends_at if isinstance(resource.tags, Tags) else None
     if end is not None and end < now:
-        return Reason.PAST_DEADLINE
-    return Reason.NOT_IN_JOURNAL if old else Reason.YOUNG
+        return SweepReason.PAST_DEADLINE
+    return SweepReason.NOT_IN_JOURNAL if old else SweepReason.YOUNG
 
 
-def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> Reason | None:
+def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> SweepReason | None:
     """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
     if box.state in OVER:
-        return Reason.REMAINS
+        return SweepReason.REMAINS
     if not free or box.is_in_use:
         return None
     if box.is_remains:
-        return Reason.REMAINS
+        return SweepReason.REMAINS
     if not_of_its_box(box, resource):
-        return Reason.NOT_OF_ITS_BOX
+        return SweepReason.NOT_OF_ITS_BOX
     if box.expires_at is not None and box.expires_at < now:
-        return Reason.PAST_DEADLINE
+        return SweepReason.PAST_DEADLINE
     place, ref = box.place, resource.ref
     elsewhere = place is None or (ref.cloud, ref.region) != (place.cloud, place.region)
-    return Reason.REMAINS if elsewhere else None  # left by an attempt of its launch in another place
+    return SweepReason.REMAINS if elsewhere else None  # left by an attempt of its launch in another place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +227,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
 
 def _is_over(box: Box, finds: Sequence[Find]) -> bool:
     """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
-    return any(find.reason is Reason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
+    return any(find.reason is SweepReason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
 
 
 def _refs(resources: Iterable[Resource]) -> set[Ref]:

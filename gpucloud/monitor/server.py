@@ -22,7 +22,7 @@ Answer = tuple[int, str, str]
 """Status, type of content, text."""
 
 
-class Source(Protocol):
+class MetricsSource(Protocol):
     """What is asked for. Its functions are called from several threads at once."""
 
     def text(self) -> str:
@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 @contextmanager
-def serving(source: Source, port: int, token: str | None) -> Generator[str]:
+def serving(source: MetricsSource, port: int, token: str | None) -> Generator[str]:
     """Answers requests while the body runs.
 
     Args:
@@ -67,7 +67,7 @@ def serving(source: Source, port: int, token: str | None) -> Generator[str]:
         server.server_close()
 
 
-def _handler(source: Source, token: str | None) -> type[BaseHTTPRequestHandler]:
+def _handler(source: MetricsSource, token: str | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = CLIENT_TIMEOUT_S
 
@@ -99,7 +99,7 @@ def _handler(source: Source, token: str | None) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def answer(source: Source, path: str, address: str) -> Answer:
+def answer(source: MetricsSource, path: str, address: str) -> Answer:
     """The answer for a path with its query, of a server at that host and port."""
     try:
         return _find(source, path, address)
@@ -109,7 +109,7 @@ def answer(source: Source, path: str, address: str) -> Answer:
         return _text(503, redact(error.message))
 
 
-def _find(source: Source, path: str, address: str) -> Answer:
+def _find(source: MetricsSource, path: str, address: str) -> Answer:
     """The answer for a path. Raises :class:`GpucloudError`."""
     where, _, query = path.partition("?")
     match where.strip("/").split("/"):

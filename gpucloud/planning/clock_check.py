@@ -18,7 +18,7 @@ CLOCK_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ClockReading:
     """The time by a cloud's clock, and by ours directly before the call and after it."""
 
     cloud: str
@@ -49,26 +49,26 @@ def server_time(cloud: Cloud) -> datetime | None:
 def begin_reading(context: Context, cloud: Cloud) -> Call:
     """Starts to ask a cloud for the time; for :func:`reading_of`."""
 
-    def read() -> Reading | None:
+    def read() -> ClockReading | None:
         before = context.clock()
         theirs = server_time(cloud)
         if theirs is None:
             return None
-        return Reading(cloud=cloud.name, before=before, theirs=theirs, after=context.clock())
+        return ClockReading(cloud=cloud.name, before=before, theirs=theirs, after=context.clock())
 
     return context.tasks.start(read)
 
 
-def reading_of(context: Context, asked: Call) -> Reading | None:
+def reading_of(context: Context, asked: Call) -> ClockReading | None:
     """The reading of a cloud's clock; ``None`` if the cloud did not report its time."""
     try:
-        reading: Reading | None = context.tasks.wait(asked, CLOCK_TIMEOUT_S)
+        reading: ClockReading | None = context.tasks.wait(asked, CLOCK_TIMEOUT_S)
     except (CloudError, ImportError, TimedOutError):
         return None
     return reading
 
 
-def refuse_wrong(context: Context, reading: Reading | None) -> None:
+def refuse_wrong(context: Context, reading: ClockReading | None) -> None:
     """Refuses to compute deadlines by a wrong clock: a box would end while it boots, or much too late.
 
     Raises:

@@ -46,7 +46,7 @@ from gpucloud.planning.plan import (
     under,
     worth_quoting,
 )
-from gpucloud.planning.quota import Place, Quotas, Shortfall, refusal
+from gpucloud.planning.quota import Place, QuotaCache, Shortfall, refusal
 from gpucloud.planning.spread import interleaved
 from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
 from gpucloud.policy.rules import allowed_purchases, forbidden, removed_text
@@ -130,7 +130,7 @@ def make_plan(context: Context, market: Market, request: PlanRequest) -> Plan:
         owner=context.owner,
         now=context.clock(),
     )
-    inquiry = Inquiry(context, market, request, fitting)
+    inquiry = PlanInquiry(context, market, request, fitting)
     context.tell("quote", "asking the clouds for today's prices")
     tried = inquiry.attempts()
     _tell_moves(context, wanted, tried)
@@ -155,7 +155,7 @@ def make_plan(context: Context, market: Market, request: PlanRequest) -> Plan:
     )
 
 
-class Inquiry:
+class PlanInquiry:
     """The calls to the clouds for a plan: identity, held capacity, prices, quotas.
 
     Each answer may move other offers up, for which the clouds are then asked as well, until nothing changes.
@@ -174,12 +174,12 @@ class Inquiry:
         self._market = market
         self._request = request
         self._wanted = wanted
-        self._quotas = Quotas(context)
+        self._quotas = QuotaCache(context)
         self._quotes: list[Quote] = []
         self._asked: set[Priced] = set()
         self._read: set[tuple[str, str]] = set()
         self._held: list[HeldCapacity] | None = None
-        self.access = Access(context, to_buy=request.to_buy)
+        self.access = CloudAccess(context, to_buy=request.to_buy)
         self.short: dict[tuple[str, ...], Shortfall] = {}
         self.above_policy = 0
         """How many candidates cost more than the policy allows."""
@@ -349,7 +349,7 @@ def _candidate(offer: Offer) -> Candidate | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class CloudAccess:
     """Which clouds can be used. A cloud is asked once, and only when one of its offers is considered.
 
     Attributes:

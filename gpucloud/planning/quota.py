@@ -125,7 +125,7 @@ def advise(context: Context, refused: CloudError, candidate: Candidate, nodes: i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class QuotaAnswer:
     """The answer of a cloud for a place: the quotas of these types, of an account, at a time."""
 
     account: str
@@ -134,7 +134,7 @@ class Answered:
     quotas: tuple[Quota, ...]
 
 
-class Quotas:
+class QuotaCache:
     """The quotas of the clouds, cached for a while for each account.
 
     A cached quota alone never excludes a candidate: it is asked for again first. A call without an answer
@@ -148,7 +148,7 @@ class Quotas:
         self._context = context
         self._memory = context.state / "quotas.json" if context.state else None
         self._accounts: dict[str, str] = {}
-        self._fresh: dict[Place, Answered] = {}
+        self._fresh: dict[Place, QuotaAnswer] = {}
         self._old = _read(self._memory, context.clock()) if self._memory else {}
 
     def shortfalls(self, candidates: Sequence[Candidate], nodes: int) -> Mapping[tuple[str, ...], Shortfall]:
@@ -168,7 +168,7 @@ class Quotas:
             found = self._compare(candidates, nodes)
         return found
 
-    def _known(self, place: Place) -> Answered | None:
+    def _known(self, place: Place) -> QuotaAnswer | None:
         return self._fresh.get(place) or self._old.get((self._accounts.get(place[0], ""), place))
 
     def _knows(self, place: Place, names: set[str]) -> bool:
@@ -208,7 +208,7 @@ class Quotas:
             except (CloudError, TimedOutError) as error:
                 self._context.tell("quota", f"no answer: {error}")
                 told = ()
-            self._fresh[place] = Answered(
+            self._fresh[place] = QuotaAnswer(
                 account=self._accounts.get(place[0], ""),
                 at=self._context.clock(),
                 types=frozenset(places[place]),
@@ -219,12 +219,12 @@ class Quotas:
             _write(self._memory, {**self._old, **fresh})
 
 
-def _read(file: Path, now: datetime) -> dict[tuple[str, Place], Answered]:
+def _read(file: Path, now: datetime) -> dict[tuple[str, Place], QuotaAnswer]:
     """The cached quotas that are still fresh; empty if the file is missing or damaged."""
     try:
         document: Any = json.loads(file.read_text(encoding="utf-8"))
         remembered = {
-            (each["account"], (each["cloud"], each["region"], Purchase(each["purchase"]))): Answered(
+            (each["account"], (each["cloud"], each["region"], Purchase(each["purchase"]))): QuotaAnswer(
                 account=each["account"],
                 at=datetime.fromisoformat(each["at"]),
                 types=frozenset(each["types"]),
@@ -256,7 +256,7 @@ def _quota(values: Mapping[str, Any]) -> Quota:
     )
 
 
-def _write(file: Path, known: Mapping[tuple[str, Place], Answered]) -> None:
+def _write(file: Path, known: Mapping[tuple[str, Place], QuotaAnswer]) -> None:
     document = {
         "places": [
             {

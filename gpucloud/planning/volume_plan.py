@@ -15,7 +15,7 @@ from gpucloud.journal.records import Box
 from gpucloud.market.search import search
 from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import Candidate
-from gpucloud.planning.planner import Access, candidates_of
+from gpucloud.planning.planner import CloudAccess, candidates_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market
@@ -158,7 +158,7 @@ def _cheapest(context: Context, market: Market, near: Spec) -> Candidate:
     if not wanted:
         raise NoOfferError("no offer that matches can be launched", hint="see why: gpucloud offers --why")
     wanted, _ = permitted(context.journal.rules(), market, wanted)
-    access = Access(context, to_buy=True)
+    access = CloudAccess(context, to_buy=True)
     while True:
         left = [each for each in wanted if each.cloud not in access.left_out]
         if not left:

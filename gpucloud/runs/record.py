@@ -14,7 +14,7 @@ from gpucloud.journal.runs import Attempt, AttemptPlace, Exited, Failure, Loss, 
 from gpucloud.purchase.waiting import NothingNowError
 from gpucloud.redaction import redact
 from gpucloud.runs.checkpoints import Newest
-from gpucloud.runs.rules import ASKS_FOR_RESTART, DeletedError, Restart, Stop, after_loss
+from gpucloud.runs.rules import ASKS_FOR_RESTART, DeletedError, NoRestart, Restart, after_loss
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import ConnectionFailedError
 
@@ -46,7 +46,7 @@ def loss_of(error: GpucloudError) -> Loss | None:
 
 def write_loss(
     context: Context, run: Run, loss: Loss, message: str, newest: Newest | None = None
-) -> Restart | Stop:
+) -> Restart | NoRestart:
     """Writes down that the attempt under way was lost, if another one is to be made.
 
     Args:

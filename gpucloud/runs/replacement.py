@@ -57,14 +57,14 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AskGuard:
     """Its guard is to be asked; if its hardware is faulty, it is to be replaced unless ``but`` forbids it."""
 
     but: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndPredecessor:
     """It was replaced, and is to be ended."""
 
     successor: str
@@ -89,17 +89,17 @@ def wants_replacement(box: Box) -> bool:
     return lives and len(box.nodes) == 1 and renamed(box.wanted.spec).get("on_unhealthy") == REPLACE
 
 
-def step_for(lineage: Lineage, now: datetime) -> Leave | Look | End:
+def step_for(lineage: Lineage, now: datetime) -> Leave | AskGuard | EndPredecessor:
     """The next step for a box that wants to be replaced once it is faulty."""
     last = lineage.tried[-1] if lineage.tried else None
     if last is not None and last.state in HANDED_OVER and not last.attended:
-        return End(last.name)
+        return EndPredecessor(last.name)
     if last is not None and last.state not in OVER:
         return Leave(f"{last.name}, launched in its place, is {last.state}")
     if last is not None and not last.attended:
         # Its user ended it: whether another one is wanted is not known.
         return Leave(f"{last.name}, which has replaced it, has ended")
-    return Look(but=_why_not(lineage, last, now))
+    return AskGuard(but=_why_not(lineage, last, now))
 
 
 def _why_not(lineage: Lineage, last: Box | None, now: datetime) -> str | None:

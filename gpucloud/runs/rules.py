@@ -93,7 +93,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class NoRestart:
     """No other attempt is made. ``error`` is the reason; ``None``: the loss itself is."""
 
     error: GpucloudError | None = None
@@ -101,7 +101,7 @@ class Stop:
 
 def after_loss(
     work: Work, attempts: Sequence[Attempt], expires_at: datetime | None, now: datetime
-) -> Restart | Stop:
+) -> Restart | NoRestart:
     """The next step of a run whose last attempt was lost.
 
     Args:
@@ -113,12 +113,12 @@ def after_loss(
     waits_until = end_of_wait(work, attempts)
     if waits_until is not None:
         at = min(now + timedelta(seconds=_pause_s(attempts)), waits_until)
-        return Restart(at) if now < waits_until else Stop(WaitOverError(waits_until, attempts[-1]))
+        return Restart(at) if now < waits_until else NoRestart(WaitOverError(waits_until, attempts[-1]))
     if not may_restart(work, attempts[:-1], attempts[-1].loss):
-        return Stop()
+        return NoRestart()
     fruitless = _fruitless(attempts)
     if len(fruitless) >= MOST_FRUITLESS:
-        return Stop(
+        return NoRestart(
             FruitlessError(
                 f"{len(fruitless)} attempts were lost without a newer checkpoint;"
                 f" the last: {fruitless[-1].message}",
@@ -128,7 +128,7 @@ def after_loss(
         )
     at = now + timedelta(seconds=_pause_s(attempts))
     if has_begun(attempts) and not is_in_time(expires_at, at):
-        return Stop(_too_late(f"; the last was lost: {attempts[-1].message}"))
+        return NoRestart(_too_late(f"; the last was lost: {attempts[-1].message}"))
     return Restart(at)
 
 

@@ -31,8 +31,8 @@ from gpucloud.runs.results import TRY_FOR_S, NotFetchedError, Results, begin_fet
 from gpucloud.runs.rules import (
     ASKS_FOR_RESTART,
     EVERY_REASON,
+    NoRestart,
     Restart,
-    Stop,
     end_of_wait,
     job_environment,
     may_restart,
@@ -130,7 +130,7 @@ class ForegroundRun:
                 kept = self.orders.checkpoints
                 newest = checkpoints.newest(self.context, kept) if kept else None
                 step = write_loss(self.context, self._now(), loss, error.message, newest)
-                if isinstance(step, Stop):
+                if isinstance(step, NoRestart):
                     raise step.error or error from error
                 self._wait(error.message, step)
 

@@ -35,7 +35,7 @@ _KEYS = (b"PRIVATE KEY-----", b"PuTTY-User-Key-File")
 _SAMPLES = (".example", ".sample", ".template", ".dist")
 
 
-class Kind(Enum):
+class EntryKind(Enum):
     """What an entry is."""
 
     FILE = "file"
@@ -44,16 +44,16 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """A file, folder or link that travels: its path below the root of its selection, its size in bytes."""
 
     path: str
-    kind: Kind
+    kind: EntryKind
     size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SyncSource:
     """One item of ``sync``: what is copied from here, to where on the box; ``.`` is the home folder there."""
 
     item: str
@@ -66,7 +66,7 @@ class Source:
         return self.local.endswith("/") or posixpath.basename(self.local) in {".", ".."}
 
 
-def read_source(item: str) -> Source:
+def read_source(item: str) -> SyncSource:
     """Reads ``LOCAL`` or ``LOCAL:REMOTE``.
 
     Raises:
@@ -78,7 +78,7 @@ def read_source(item: str) -> Source:
         raise UsageError(
             f"--sync: {remote!r} leads out of a folder", hint="name it from / or from the home folder"
         )
-    return Source(item, local, remote)
+    return SyncSource(item, local, remote)
 
 
 @dataclass(slots=True)
@@ -96,9 +96,9 @@ class Selection:
         special: sockets, pipes and devices, which do not travel.
     """
 
-    source: Source
+    source: SyncSource
     root: str
-    entries: list[Entry] = field(default_factory=list[Entry])
+    entries: list[FileEntry] = field(default_factory=list[FileEntry])
     left_files: int = 0
     left_bytes: int = 0
     secrets: list[str] = field(default_factory=list[str])
@@ -108,7 +108,7 @@ class Selection:
     @property
     def files(self) -> int:
         """How many files and links travel."""
-        return sum(each.kind is not Kind.FOLDER for each in self.entries)
+        return sum(each.kind is not EntryKind.FOLDER for each in self.entries)
 
     @property
     def size_bytes(self) -> int:
@@ -116,21 +116,21 @@ class Selection:
         return sum(each.size for each in self.entries)
 
     @property
-    def named(self) -> Entry | None:
+    def named(self) -> FileEntry | None:
         """The entry of a folder that travels itself, and not its contents alone."""
         first = self.entries[0] if self.entries and not self.source.contents else None
-        return first if first is not None and first.kind is Kind.FOLDER else None
+        return first if first is not None and first.kind is EntryKind.FOLDER else None
 
     @property
     def is_folder(self) -> bool:
         """Whether the source is a folder."""
         return self.source.contents or self.named is not None
 
-    def here(self, entry: Entry) -> str:
+    def here(self, entry: FileEntry) -> str:
         """The path of an entry here."""
         return entry.path if self.root == "." else os.path.join(self.root, entry.path)  # noqa: PTH118  (paths of any bytes, as they are)
 
-    def there(self, entry: Entry) -> str:
+    def there(self, entry: FileEntry) -> str:
         """The path of an entry on the box: relative to the home folder, or absolute."""
         remote = self.source.remote
         if not self.is_folder and not remote.endswith("/") and posixpath.normpath(remote) != ".":
@@ -138,7 +138,7 @@ class Selection:
         return posixpath.normpath(posixpath.join(remote, entry.path))
 
 
-def refuse_missing(source: Source) -> None:
+def refuse_missing(source: SyncSource) -> None:
     """Refuses a source that does not exist.
 
     Raises:
@@ -148,7 +148,7 @@ def refuse_missing(source: Source) -> None:
         raise UsageError(f"--sync: {source.local} does not exist")
 
 
-def select(source: Source, exclude: Sequence[str] = ()) -> Selection:
+def select(source: SyncSource, exclude: Sequence[str] = ()) -> Selection:
     """Chooses what travels of a source.
 
     A source that is a file travels as it is named. A folder travels without what git leaves out, ``.git``
@@ -172,11 +172,11 @@ def select(source: Source, exclude: Sequence[str] = ()) -> Selection:
         if source.contents:
             chosen = _walk(Selection(source, local), "", exclude)
             if not chosen.entries and posixpath.normpath(source.remote) != ".":  # the home folder is there
-                chosen.entries.append(Entry(".", Kind.FOLDER))
+                chosen.entries.append(FileEntry(".", EntryKind.FOLDER))
             return chosen
         folder = posixpath.normpath(local)
         name = posixpath.basename(folder)
-        chosen = Selection(source, posixpath.dirname(folder) or ".", [Entry(name, Kind.FOLDER)])
+        chosen = Selection(source, posixpath.dirname(folder) or ".", [FileEntry(name, EntryKind.FOLDER)])
         return _walk(chosen, f"{name}/", exclude)
     except PermissionError as error:
         raise _unreadable(source, os.fsdecode(error.filename or local).rstrip("/")) from error
@@ -189,7 +189,7 @@ def select_all(sync: Sequence[str], exclude: Sequence[str] = ()) -> list[Selecti
         UsageError: as :func:`select`; or two files would be at the same place on the box.
     """
     chosen = [select(read_source(item), exclude) for item in sync]
-    taken: dict[str, tuple[Selection, Entry]] = {}
+    taken: dict[str, tuple[Selection, FileEntry]] = {}
     for selection in chosen if len(chosen) > 1 else ():
         for entry in selection.entries:
             there = selection.there(entry)
@@ -203,9 +203,9 @@ def select_all(sync: Sequence[str], exclude: Sequence[str] = ()) -> list[Selecti
     return chosen
 
 
-def _merge(first: Selection, other: Entry, second: Selection, entry: Entry) -> bool:
+def _merge(first: Selection, other: FileEntry, second: Selection, entry: FileEntry) -> bool:
     """Whether two entries may be at the same place: folders, of which one at least is no source by itself."""
-    if other.kind is not Kind.FOLDER or entry.kind is not Kind.FOLDER:
+    if other.kind is not EntryKind.FOLDER or entry.kind is not EntryKind.FOLDER:
         return False
     return not (other is first.named and entry is second.named)
 
@@ -253,7 +253,7 @@ def _walk(chosen: Selection, prefix: str, exclude: Sequence[str]) -> Selection:
                     continue
                 waiting.append(_Folder(named, ignored, user, out, own))
                 if not leaves and (kept is None or own is False):
-                    chosen.entries.append(Entry(f"{prefix}{path}", Kind.FOLDER))
+                    chosen.entries.append(FileEntry(f"{prefix}{path}", EntryKind.FOLDER))
                 continue
             with suppress(FileNotFoundError):
                 _take(chosen, prefix, path, found, leaves=leaves)
@@ -300,7 +300,7 @@ def _take(chosen: Selection, prefix: str, path: str, found: os.DirEntry[str], *,
 
 def _add(chosen: Selection, path: str, about: os.stat_result, inner: str) -> None:
     """Adds a file or a link, whose path in its source is ``inner``."""
-    entry = Entry(path, Kind.FILE, about.st_size)
+    entry = FileEntry(path, EntryKind.FILE, about.st_size)
     here = chosen.here(entry)
     if stat.S_ISLNK(about.st_mode):
         target = os.readlink(here)  # noqa: PTH115
@@ -308,7 +308,7 @@ def _add(chosen: Selection, path: str, about: os.stat_result, inner: str) -> Non
             posixpath.join(posixpath.dirname(inner), target)
         ).startswith(".."):
             chosen.out.append(here)
-        entry = Entry(path, Kind.LINK)
+        entry = FileEntry(path, EntryKind.LINK)
     elif not stat.S_ISREG(about.st_mode):
         chosen.special.append(here)
         return
@@ -332,12 +332,12 @@ def _is_secret(here: str, size: int) -> bool:
     return False
 
 
-def _missing(source: Source, error: OSError) -> UsageError:
+def _missing(source: SyncSource, error: OSError) -> UsageError:
     if isinstance(error, PermissionError):
         return _unreadable(source, source.local)
     return UsageError(f"--sync: {source.local} does not exist")
 
 
-def _unreadable(source: Source, path: str) -> UsageError:
+def _unreadable(source: SyncSource, path: str) -> UsageError:
     hint = "change its rights, or leave it out: --exclude PATTERN"
     return UsageError(f"--sync {source.item}: {path} cannot be read", hint=hint)

@@ -88,7 +88,7 @@ def read_outline(file: Path) -> Outline:
 
 def parse_outline(data: bytes, source: str) -> Outline:
     """As :func:`read_outline`, of a text whose source is named for messages."""
-    return _parsed(data, source, _Reader.outline)
+    return _parsed(data, source, _DocumentReader.outline)
 
 
 def _bytes(file: Path) -> bytes:
@@ -118,10 +118,10 @@ def parse(data: bytes, source: str) -> SpecFile:
     Raises:
         UsageError: the document is not a plain mapping of fields.
     """
-    return _parsed(data, source, _Reader.read)
+    return _parsed(data, source, _DocumentReader.read)
 
 
-def _parsed(data: bytes, source: str, read: Callable[[_Reader], T]) -> T:
+def _parsed(data: bytes, source: str, read: Callable[[_DocumentReader], T]) -> T:
     """What a method of the reader makes of a document.
 
     Raises:
@@ -133,7 +133,7 @@ def _parsed(data: bytes, source: str, read: Callable[[_Reader], T]) -> T:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{source}:{line}: not UTF-8 text", hint=HINT) from None
     try:
-        return read(_Reader(source, text))
+        return read(_DocumentReader(source, text))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
@@ -141,7 +141,7 @@ def _parsed(data: bytes, source: str, read: Callable[[_Reader], T]) -> T:
         raise UsageError(f"{where}: not YAML: {problem}", hint=HINT) from None
 
 
-class _Reader:
+class _DocumentReader:
     """Turns the events of one document into fields."""
 
     def __init__(self, source: str, text: str) -> None:

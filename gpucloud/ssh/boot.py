@@ -44,7 +44,7 @@ class NoGpuError(ConnectionFailedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class DriverGpu:
     """One GPU as the box's driver lists it."""
 
     index: int
@@ -73,7 +73,7 @@ class BootState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class MigDevice:
     """One MIG device: ``uuid`` is its value for ``CUDA_VISIBLE_DEVICES``."""
 
     gpu: int
@@ -297,7 +297,7 @@ def _log_end(target: Target) -> str:
     return said.decode(errors="replace")
 
 
-def gpu_list(target: Target) -> list[Gpu]:
+def gpu_list(target: Target) -> list[DriverGpu]:
     """The GPUs that the box's driver lists; may be empty.
 
     Raises:
@@ -309,18 +309,18 @@ def gpu_list(target: Target) -> list[Gpu]:
     return parse_gpus(done.out.decode(errors="replace")) if done.code == 0 else []
 
 
-def parse_gpus(text: str) -> list[Gpu]:
+def parse_gpus(text: str) -> list[DriverGpu]:
     """Lines of ``index, name, MiB, driver`` as nvidia-smi prints them; other lines are left out."""
-    gpus: list[Gpu] = []
+    gpus: list[DriverGpu] = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == 4 and all(re.fullmatch("[0-9]{1,9}", fields[number]) for number in (0, 2)):
             index, name, memory, driver = fields
-            gpus.append(Gpu(index=int(index), name=name, memory_mib=int(memory), driver=driver))
+            gpus.append(DriverGpu(index=int(index), name=name, memory_mib=int(memory), driver=driver))
     return gpus
 
 
-def mig_slices(target: Target) -> list[Slice]:
+def mig_slices(target: Target) -> list[MigDevice]:
     """The MIG devices on the box.
 
     Raises:
@@ -329,15 +329,15 @@ def mig_slices(target: Target) -> list[Slice]:
     return parse_slices(run(target, ["nvidia-smi", "-L"], timeout_s=60).out.decode(errors="replace"))
 
 
-def parse_slices(text: str) -> list[Slice]:
+def parse_slices(text: str) -> list[MigDevice]:
     """The MIG devices in the output of ``nvidia-smi -L``, each with its GPU."""
-    found: list[Slice] = []
+    found: list[MigDevice] = []
     gpu = 0
     for line in text.splitlines():
         if whole := re.match(r"GPU ([0-9]{1,9}):", line):
             gpu = int(whole[1])
         elif part := re.match(r" +MIG (\S{1,20}) +Device +\d+: \(UUID: (MIG-[0-9a-zA-Z/-]{1,80})\)", line):
-            found.append(Slice(gpu=gpu, profile=part[1], uuid=part[2]))
+            found.append(MigDevice(gpu=gpu, profile=part[1], uuid=part[2]))
     return found
 
 

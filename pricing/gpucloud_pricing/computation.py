@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud_pricing.gpu_figures import Figure
+from gpucloud_pricing.gpu_figures import GpuFigure
 from gpucloud_pricing.terms import UnsuitableError
 from gpucloud_pricing.values import InstanceType, number
 from gpucloud_pricing.work import figure_of, why_unknown
@@ -60,7 +60,7 @@ class Computation:
         }
 
 
-def peak_of(kind: InstanceType) -> tuple[str, Figure]:
+def peak_of(kind: InstanceType) -> tuple[str, GpuFigure]:
     """The precision that counts, and the peak rate of one whole GPU in it, in TFLOPS: BF16, without it FP16.
 
     Raises:

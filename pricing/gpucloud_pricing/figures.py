@@ -34,7 +34,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class FigureRow:
     """A row of the data: an amount, its subject and its source.
 
     ``as_of`` is ``None`` if the source has no date; ``source`` is an id of the market's sources.
@@ -68,7 +68,7 @@ class Figure:
     part: str
     amount: Decimal | None
     formula: str
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
     unit: str = "USD"
 
     def document(self) -> FigureDocument:
@@ -155,9 +155,11 @@ def _computation(offer: Offer, usage: Usage) -> Iterator[Figure]:
     precision, peak = peak_of(kind)
     what = f"peak rate of {kind.gpu_model} in {precision.upper()}, dense"
     source = "; ".join(filter(None, (peak.source, peak.doubt)))
-    rate = Row(what=what, amount=peak.value, currency="TFLOPS", as_of=None, source=source)
+    rate = FigureRow(what=what, amount=peak.value, currency="TFLOPS", as_of=None, source=source)
     whence = MFU_SOURCE if work.mfu == USUAL_MFU else "your own"
-    share = Row(what="share of the peak rate", amount=work.mfu, currency="MFU", as_of=None, source=whence)
+    share = FigureRow(
+        what="share of the peak rate", amount=work.mfu, currency="MFU", as_of=None, source=whence
+    )
     gpus = f"{format_count(kind.gpu_count)} GPU x {usage.nodes}"
     formula = (
         f"{work.flop:g} FLOP / ({number_text(peak.value)}e12 x {gpus} x {number_text(work.mfu)} x 3600 s)"
@@ -221,9 +223,9 @@ def _discounted(price: str, quote: Price) -> str:
     return f"{price} x {number_text(1 - quote.discount)} (own discount)" if quote.discount else price
 
 
-def _price_row(price: Price) -> Row:
+def _price_row(price: Price) -> FigureRow:
     words = (price.instance_type, price.purchase.replace("_", "-"), price.terms, price.zone or price.region)
-    return Row(
+    return FigureRow(
         what=f"{' '.join(filter(None, words))}, per hour",
         amount=price.amount,
         currency=price.currency,
@@ -345,12 +347,12 @@ def _interruptions(estimate: Estimate, usage: Usage) -> Iterator[Figure]:
     )
 
 
-def _evidence(spot: SpotEstimate) -> tuple[Row, str]:
+def _evidence(spot: SpotEstimate) -> tuple[FigureRow, str]:
     """The row of data of a rate of interruptions, and how the rate of one machine follows from it."""
     evidence = spot.evidence
     if isinstance(evidence, Experience):
         hours = f"{evidence.hours:.0f} machine-hours"
-        row = Row(
+        row = FigureRow(
             what=f"your own interruptions in {hours} on spot since {evidence.since}",
             amount=Decimal(evidence.interruptions),
             currency="machines",
@@ -358,7 +360,7 @@ def _evidence(spot: SpotEstimate) -> tuple[Row, str]:
             source=OWN_JOURNAL.id,
         )
         return row, f"({evidence.interruptions} + 1/2) / {hours}, bounds from the gamma distribution"
-    row = Row(
+    row = FigureRow(
         what=f"reclaimed in the trailing month: {band_text(evidence)}",
         amount=Decimal(evidence.low + evidence.high) / 2,
         currency="%",
@@ -378,10 +380,10 @@ def band_text(band: Interruption) -> str:
     return f"over {band.low} %" if band.high == 100 else f"{band.low}-{band.high} %"
 
 
-def _measured(usage: Usage) -> Iterator[Row]:
+def _measured(usage: Usage) -> Iterator[FigureRow]:
     """What was measured of interruptions: for comparison, no part of the figure."""
     least, most = V100_HOURS
-    yield Row(
+    yield FigureRow(
         what=f"to {most} h on average between interruptions of V100 on AWS, 2022-23; not in the figure",
         amount=Decimal(str(least)),
         currency="h",
@@ -389,7 +391,7 @@ def _measured(usage: Usage) -> Iterator[Row]:
         source=TRACES.id,
     )
     if usage.nodes > 1:
-        yield Row(
+        yield FigureRow(
             what="of joint interruptions came within three minutes; not in the figure",
             amount=Decimal(JOINT_PERCENT),
             currency="%",
@@ -398,13 +400,13 @@ def _measured(usage: Usage) -> Iterator[Row]:
         )
 
 
-def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[Row, ...], str]:
+def _in_usd(market: Market, amount: Decimal, currency: str) -> tuple[tuple[FigureRow, ...], str]:
     """The row of the exchange rate, if needed, and the amount for a formula."""
     rate = market.rate(currency)
     if currency == "USD" or rate is None:
         return (), f"{amount:f} {currency}"
     what = f"{rate.base} in {rate.quote}"
-    row = Row(what=what, amount=rate.rate, currency=rate.quote, as_of=rate.as_of, source=rate.source)
+    row = FigureRow(what=what, amount=rate.rate, currency=rate.quote, as_of=rate.as_of, source=rate.source)
     return (row,), f"{amount:f} {currency} / {rate.rate:f}"
 
 
@@ -441,7 +443,7 @@ def _in_steps(market: Market, cost: TariffCost) -> str:
     return f"{text}; steps and free amounts are per account and month, as if nothing else used them"
 
 
-def _rows(tariff: Tariff) -> Iterator[Row]:
+def _rows(tariff: Tariff) -> Iterator[FigureRow]:
     """The row of a tariff, and of a second source that states another amount."""
     where = "everywhere" if tariff.region == EVERYWHERE else tariff.region
     bounds = ""
@@ -450,11 +452,11 @@ def _rows(tariff: Tariff) -> Iterator[Row]:
         below = f"up to {tariff.tier_to:f}" if tariff.tier_to else ""
         bounds = f", {' '.join(filter(None, (above, below)))} GiB a month"
     what = f"{tariff.sku}{bounds}, per {_UNITS[tariff.unit]}, {where}"
-    yield Row(
+    yield FigureRow(
         what=what, amount=tariff.amount, currency=tariff.currency, as_of=tariff.as_of, source=tariff.source
     )
     if (other := tariff.other) is not None:
-        yield Row(
+        yield FigureRow(
             what=f"not used, another source of: {what}",
             amount=other.amount,
             currency=other.currency,

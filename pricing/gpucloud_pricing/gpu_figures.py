@@ -20,7 +20,7 @@ _GB_PER_TB = 1000  # makers print the bandwidth of older GPUs in GB/s, and so do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class GpuFigure:
     """One figure of one GPU: TFLOPS without sparsity, or the memory's bandwidth in TB/s (10^12 bytes).
 
     ``doubt`` is why the figure may be wrong, ``None`` where sources agree.
@@ -48,7 +48,7 @@ class Card:
     model: str
     memory_gib: Decimal
     types: tuple[str, ...]
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, GpuFigure]
     unknown: Mapping[str, str]
 
 
@@ -88,9 +88,9 @@ def _card(row: Mapping[str, Any], sources: Mapping[str, str]) -> Card:
     )
 
 
-def _figure(name: str, written: list[Any], sources: Mapping[str, str]) -> Figure:
+def _figure(name: str, written: list[Any], sources: Mapping[str, str]) -> GpuFigure:
     value, keys, *doubt = written
-    return Figure(
+    return GpuFigure(
         value=Decimal(value) / (_GB_PER_TB if name == "bandwidth" else 1),
         source="; ".join(sources[key] for key in keys.split()),
         doubt=doubt[0] if doubt else None,

@@ -75,7 +75,7 @@ def spot_estimate(
 ) -> SpotEstimate | None:
     """The effect of interruptions; the loss of a node restarts all nodes. ``None`` if it is unknown."""
     from gpucloud_pricing.hazards import chances, hazard
-    from gpucloud_pricing.spot import Work, best_interval, outlook, percentile
+    from gpucloud_pricing.spot import SpotWork, best_interval, outlook, percentile
 
     if offer.price_usd is None:
         return None
@@ -83,7 +83,7 @@ def spot_estimate(
     if evidence is None:
         unknown["expected_total"] = "no interruption rate is known"
         return None
-    calm = Work(
+    calm = SpotWork(
         hours=float(usage.hours),
         boot=usage.boot_s / 3600,
         rate=0.0,

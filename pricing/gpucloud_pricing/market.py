@@ -25,7 +25,7 @@ from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
 from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, region_names
 from gpucloud_pricing.purchases import KINDS
 from gpucloud_pricing.ranking import Choices, Key, Ranked, Ranking, in_usd, order
-from gpucloud_pricing.rules import IMPLAUSIBLE, Place
+from gpucloud_pricing.rules import IMPLAUSIBLE, OfferPlace
 from gpucloud_pricing.shipped_tariffs import shipped_tariffs
 from gpucloud_pricing.snapshot import Snapshot
 from gpucloud_pricing.spot_traces import SPOT_SOURCES
@@ -81,7 +81,7 @@ class Market:
         self._ranking = Ranking(regions, prices, zones, self._rates)
         self._chosen: dict[tuple[str, str, str, date], Choices] = {}
         self._bands: dict[Key, Mapping[str, Interruption]] = {}
-        self._places: dict[tuple[str, str, str], Place] = {}
+        self._places: dict[tuple[str, str, str], OfferPlace] = {}
 
     @classmethod
     def load(cls, path: Path | None = None) -> Market:
@@ -482,7 +482,7 @@ class Market:
         kinds = (kind for model in models for kind in self._by_model.get(model, ()))
         return (kind for kind in kinds if any(rules.grants(requirement, kind) for requirement in demand.gpus))
 
-    def _place(self, cloud: str, region: str, zone: str) -> Place:
+    def _place(self, cloud: str, region: str, zone: str) -> OfferPlace:
         key = (cloud, region, zone)
         if key not in self._places:
             self._places[key] = rules.place_of(self.regions[cloud, region], zone or None)

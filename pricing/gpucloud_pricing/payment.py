@@ -54,7 +54,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class LoadLayer:
     """Machines that run for the same hours of a month."""
 
     machines: int
@@ -65,7 +65,7 @@ class Layer:
 class Share:
     """The cheapest way of paying for one layer, and its cost in a month."""
 
-    layer: Layer
+    layer: LoadLayer
     way: Way
     cost: Decimal
 
@@ -137,7 +137,7 @@ def cheapest_by_hours(ways: Sequence[Way]) -> list[Stretch]:
         start, best = end, following
 
 
-def cheapest_mix(ways: Sequence[Way], layers: Iterable[Layer]) -> list[Share]:
+def cheapest_mix(ways: Sequence[Way], layers: Iterable[LoadLayer]) -> list[Share]:
     """The cheapest way for each layer: a commitment for machines that run long enough, else by the hour."""
     shares: list[Share] = []
     for layer in layers:

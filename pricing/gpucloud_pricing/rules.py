@@ -36,7 +36,7 @@ _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class OfferPlace:
     """The place of an offer; ``names`` are those that a demand's ``regions`` may match."""
 
     region: Region
@@ -44,12 +44,12 @@ class Place:
     names: frozenset[str]
 
 
-def place_of(region: Region, zone: str | None) -> Place:
+def place_of(region: Region, zone: str | None) -> OfferPlace:
     """A place; a group of Local Zones can be requested like a region."""
     names = region_names(region)
     if zone is not None and opt_in_head(zone, region) is not None:
         names |= {zone}
-    return Place(region=region, zone=zone, names=names)
+    return OfferPlace(region=region, zone=zone, names=names)
 
 
 class HasGpus(Protocol):
@@ -172,7 +172,7 @@ TYPE_RULES: dict[str, Callable[[Demand, _Hardware], str | None]] = {
 }
 
 
-def cloud(demand: Demand, place: Place) -> str | None:
+def cloud(demand: Demand, place: OfferPlace) -> str | None:
     """The clouds of the demand."""
     if not demand.clouds:
         return None
@@ -180,21 +180,21 @@ def cloud(demand: Demand, place: Place) -> str | None:
     return None if admits(demand.clouds, frozenset({name})) else f"{name} is not among {_list(demand.clouds)}"
 
 
-def region(demand: Demand, place: Place) -> str | None:
+def region(demand: Demand, place: OfferPlace) -> str | None:
     """The regions of the demand."""
     if not demand.regions or admits(demand.regions, place.names):
         return None
     return f"{place.region.name} is not among {_list(demand.regions)}"
 
 
-def residency(demand: Demand, place: Place) -> str | None:
+def residency(demand: Demand, place: OfferPlace) -> str | None:
     """The regions in which anything may be."""
     if admits(demand.residency, place.names):
         return None
     return f"{place.region.name} is outside of {_list(demand.residency)}, the residency"
 
 
-def zone(demand: Demand, place: Place) -> str | None:
+def zone(demand: Demand, place: OfferPlace) -> str | None:
     """The zones of the demand."""
     if not demand.zones:
         return None
@@ -203,7 +203,7 @@ def zone(demand: Demand, place: Place) -> str | None:
     return f"{place.zone or 'an unknown zone'} is not among {_list(demand.zones)}"
 
 
-def near(demand: Demand, place: Place) -> str | None:
+def near(demand: Demand, place: OfferPlace) -> str | None:
     """The region of the bucket of the demand."""
     bucket = demand.near
     if bucket is None or (place.region.cloud, place.region.name) == (bucket.cloud, bucket.region):
@@ -211,7 +211,7 @@ def near(demand: Demand, place: Place) -> str | None:
     return f"not near {bucket.url}, which is in {bucket.cloud} {bucket.region}"
 
 
-def volume(demand: Demand, place: Place) -> str | None:
+def volume(demand: Demand, place: OfferPlace) -> str | None:
     """The places of the disks of the demand."""
     here = (place.region.cloud, place.region.name, place.zone)
     for group in demand.volumes:
@@ -220,7 +220,7 @@ def volume(demand: Demand, place: Place) -> str | None:
     return None
 
 
-def image(demand: Demand, place: Place) -> str | None:
+def image(demand: Demand, place: OfferPlace) -> str | None:
     """The place of the image of the demand."""
     wanted = demand.image
     if wanted is None or (wanted.cloud, wanted.region) == (place.region.cloud, place.region.name):
@@ -228,7 +228,7 @@ def image(demand: Demand, place: Place) -> str | None:
     return f"image {wanted.name} is in {wanted.cloud} {wanted.region}"
 
 
-def partition(demand: Demand, place: Place) -> str | None:
+def partition(demand: Demand, place: OfferPlace) -> str | None:
     """Partitions with accounts of their own must be named (GovCloud, the China regions of AWS)."""
     head = place.region.partition
     if not head or names_specially(demand.regions, place.region.name, head):
@@ -236,7 +236,7 @@ def partition(demand: Demand, place: Place) -> str | None:
     return f"{place.region.name} needs an account of its partition; name the region to include it"
 
 
-def opt_in_zone(demand: Demand, place: Place) -> str | None:
+def opt_in_zone(demand: Demand, place: OfferPlace) -> str | None:
     """Local and Wavelength Zones must be named."""
     head = opt_in_head(place.zone, place.region) if place.zone else None
     if head is None or names_specially(demand.zones + demand.regions, str(place.zone), head):
@@ -244,7 +244,7 @@ def opt_in_zone(demand: Demand, place: Place) -> str | None:
     return f"{place.zone} is a zone to opt in to; name it to include it"
 
 
-PLACE_RULES: dict[str, Callable[[Demand, Place], str | None]] = {
+PLACE_RULES: dict[str, Callable[[Demand, OfferPlace], str | None]] = {
     "cloud": cloud,
     "region": region,
     "residency": residency,

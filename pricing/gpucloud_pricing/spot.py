@@ -27,7 +27,7 @@ _SEED = 20260105
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class SpotWork:
     """Work that may be interrupted. All times in hours.
 
     Attributes:
@@ -75,7 +75,7 @@ class Outlook:
     lost: float
 
 
-def outlook(work: Work) -> Outlook | None:
+def outlook(work: SpotWork) -> Outlook | None:
     """The outlook of work; ``None`` if it practically never ends.
 
     A stretch of L hours without interruption takes (e^(rL) - 1) / r on average. The first segment needs one
@@ -93,7 +93,7 @@ def outlook(work: Work) -> Outlook | None:
     return Outlook(expected=expected, interruptions=rate * expected, lost=expected - work.undisturbed)
 
 
-def percentile(work: Work, share: float) -> float | None:
+def percentile(work: SpotWork, share: float) -> float | None:
     """The duration that a share of all runs does not exceed; ``None`` if the work practically never ends.
 
     Exact where that share is not interrupted at all, otherwise by a simulation with a fixed seed. With very
@@ -114,7 +114,7 @@ def percentile(work: Work, share: float) -> float | None:
     return took[int(runs * share)]
 
 
-def simulate(work: Work, chance: random.Random) -> float:
+def simulate(work: SpotWork, chance: random.Random) -> float:
     """The duration of one simulated run: each machine works until it is interrupted, and the next resumes."""
     took, left = 0.0, work.segments
     rate, boot, segment = work.rate, work.boot, work.segment
@@ -127,7 +127,7 @@ def simulate(work: Work, chance: random.Random) -> float:
         left -= done
 
 
-def best_interval(work: Work) -> float | None:
+def best_interval(work: SpotWork) -> float | None:
     """The hours between checkpoints for the shortest duration; ``None`` if no checkpoints are best.
 
     Daly's higher order: for a checkpoint that takes d hours and a mean time M between interruptions,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpucloud_pricing.gpu_figures import Card, Figure, card_of
+from gpucloud_pricing.gpu_figures import Card, GpuFigure, card_of
 from gpucloud_pricing.gpu_models import BY_NAME, SOURCES
 from gpucloud_pricing.gpus import GpuRequirement
 from gpucloud_pricing.rules import STALE, caution
@@ -71,7 +71,7 @@ class Range:
         return Range(low=self.low / other.high, high=self.high / other.low)
 
 
-def figure_of(kind: InstanceType, measure: str) -> Figure | None:
+def figure_of(kind: InstanceType, measure: str) -> GpuFigure | None:
     """The amount of a measure of one whole GPU of a machine, with its source; ``None`` if it is not known."""
     return _figure(_card_in(kind), kind.gpu_memory_gib, measure)
 
@@ -208,11 +208,11 @@ def _card_in(kind: InstanceType) -> Card | None:
     return card_of(kind.gpu_model, kind.gpu_memory_gib, f"{kind.cloud}/{kind.name}")
 
 
-def _figure(card: Card | None, memory_gib: Decimal, measure: str) -> Figure | None:
+def _figure(card: Card | None, memory_gib: Decimal, measure: str) -> GpuFigure | None:
     if measure == "gpu":
-        return Figure(value=Decimal(1), source=SOURCES["catalog"])
+        return GpuFigure(value=Decimal(1), source=SOURCES["catalog"])
     if measure == "memory":
-        return Figure(value=memory_gib, source=SOURCES["catalog"])
+        return GpuFigure(value=memory_gib, source=SOURCES["catalog"])
     return None if card is None else card.figures.get(measure)
 
 

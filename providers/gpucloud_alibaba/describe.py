@@ -117,7 +117,7 @@ def _vpc_tags(item: Mapping[str, Any]) -> Tags | BadTags | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ListFilter:
     """The filter of a list: by tags, or by one id. A tag without a value matches any value."""
 
     tags: Mapping[str, str | None]
@@ -155,7 +155,7 @@ class Place:
 Page = tuple[Iterable[Resource], str | None]
 """Some resources, and the token of the next page."""
 
-Look = Callable[[Place, Asked, "str | None"], Page]
+Look = Callable[[Place, ListFilter, "str | None"], Page]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,10 +168,10 @@ class _EcsShelf:
 
     listing: str
     members: tuple[str, str]
-    one: Callable[[Asked], Mapping[str, Any]]
+    one: Callable[[ListFilter], Mapping[str, Any]]
     read: Callable[[Place, Any], Resource]
 
-    def __call__(self, place: Place, asked: Asked, token: str | None) -> Page:
+    def __call__(self, place: Place, asked: ListFilter, token: str | None) -> Page:
         action, models = f"Describe{self.listing}", ecs_models()
         request = getattr(models, f"{action}Request")(
             region_id=place.region,
@@ -247,7 +247,7 @@ _GROUPS = _EcsShelf(
 )
 
 
-def _images(place: Place, asked: Asked, token: str | None) -> Page:
+def _images(place: Place, asked: ListFilter, token: str | None) -> Page:
     """The account's own images, which ECS pages by numbers."""
     models, page = ecs_models(), int(token or 1)
     request = models.DescribeImagesRequest(
@@ -265,7 +265,7 @@ def _images(place: Place, asked: Asked, token: str | None) -> Page:
     return shown, str(page + 1) if has_more(len(items), page, PAGE_SIZE, body.total_count) else None
 
 
-def _deployment_sets(place: Place, asked: Asked, token: str | None) -> Page:
+def _deployment_sets(place: Place, asked: ListFilter, token: str | None) -> Page:
     """The deployment sets that gpucloud made, which ECS cannot be asked for; or one, whoever made it."""
     models, page = ecs_models(), int(token or 1)
     request = models.DescribeDeploymentSetsRequest(
@@ -300,7 +300,7 @@ class _VpcListing:
     id: str
     created: str = "CreationTime"
 
-    def __call__(self, place: Place, asked: Asked, token: str | None) -> Page:
+    def __call__(self, place: Place, asked: ListFilter, token: str | None) -> Page:
         page = int(token or 1)
         wanted = {"Tag": asked.vpc_tags(), self.id: asked.id}
         body = place.clients.vpc(

@@ -49,7 +49,7 @@ class NoErdmaError(AlibabaRefusal):
     """The type takes no interface for eRDMA, whatever the market says."""
 
 
-class NotReadyError(AlibabaRefusal):
+class NetworkNotReadyError(AlibabaRefusal):
     """A network was created and is not usable yet."""
 
 

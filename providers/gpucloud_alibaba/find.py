@@ -22,7 +22,7 @@ from gpucloud.resources import (
     UnreadableRegion,
 )
 from gpucloud_alibaba.clients import Clients, listed
-from gpucloud_alibaba.describe import CLOUD, SHELVES, Asked, Look, Place, moment, ref_of
+from gpucloud_alibaba.describe import CLOUD, SHELVES, ListFilter, Look, Place, moment, ref_of
 from gpucloud_alibaba.errors import (
     DRY_RUN_PASSED,
     GoneError,
@@ -49,7 +49,7 @@ INTERRUPTED = "InstanceExpiration.Delete"
 """The event of a spot instance that was interrupted. UNVERIFIED: no page names the event in the history."""
 
 
-def _read(look: Look, place: Place, asked: Asked) -> Iterator[Resource]:
+def _read(look: Look, place: Place, asked: ListFilter) -> Iterator[Resource]:
     token: str | None = None
     for _ in range(PAGES):
         with reading("a list call"):
@@ -108,7 +108,7 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
     """
     place = Place(clients=clients, account=ref.account, region=ref.region)
     disks = Prefetch(lambda: _disks_of(ref, clients))
-    for resource in _read(_look_for(ref), place, Asked(tags={}, id=ref.id)):
+    for resource in _read(_look_for(ref), place, ListFilter(tags={}, id=ref.id)):
         if resource.ref.id == ref.id:
             if isinstance(resource, Machine) and resource.state is State.RUNNING:
                 return replace(resource, parts=(*disks.result(), *resource.parts))
@@ -209,11 +209,11 @@ def find(
     """
     from multiprocessing.pool import ThreadPool  # its threads are daemons: they never hold up an exit
 
-    asked = [Asked(tags=tags) for tags in tags_for(search)]
+    asked = [ListFilter(tags=tags) for tags in tags_for(search)]
     narrow = search.token or search.machines_only
     shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
-    def once(place: Place, kind: ResourceKind, look: Look, tags: Asked) -> list[Resource]:
+    def once(place: Place, kind: ResourceKind, look: Look, tags: ListFilter) -> list[Resource]:
         decisive = kind is ResourceKind.INSTANCE and tags is asked[0]  # one proof is enough for a region
         proven = Prefetch(partial(proof.demand, place.region)) if decisive else None
         resources = list(_read(look, place, tags))
@@ -221,7 +221,9 @@ def find(
             proven.result()
         return [resource for resource in resources if search.admits(resource.tags)]
 
-    def patiently(where: tuple[Place, tuple[ResourceKind, Look], Asked]) -> list[Resource] | UnreadableRegion:
+    def patiently(
+        where: tuple[Place, tuple[ResourceKind, Look], ListFilter],
+    ) -> list[Resource] | UnreadableRegion:
         place, (kind, look), tags = where
         attempt = 0
         while True:

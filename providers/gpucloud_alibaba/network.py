@@ -19,7 +19,7 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
 from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
-from gpucloud_alibaba.errors import NotReadyError, named, reading
+from gpucloud_alibaba.errors import NetworkNotReadyError, named, reading
 from gpucloud_alibaba.models import ecs_models
 
 SSH_PORT = 22
@@ -57,7 +57,7 @@ def refuse_apart(order: Order, what: str) -> None:
         NotReadyError: it is to join them; theirs is not listed yet.
     """
     if order.vacancy is not None:
-        raise NotReadyError(f"the {what} of {order.name} in {order.region} is not shown yet")
+        raise NetworkNotReadyError(f"the {what} of {order.name} in {order.region} is not shown yet")
 
 
 def prepare_network(
@@ -99,7 +99,7 @@ def prepare_network(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _NetworkKind:
     """How the VPC API lists and creates one kind of resource. ``members`` is the path of the items."""
 
     shown_by: str
@@ -109,10 +109,10 @@ class _Part:
     name: str
 
 
-_VPC = _Part(
+_VPC = _NetworkKind(
     shown_by="DescribeVpcs", members=("Vpcs", "Vpc"), made_by="CreateVpc", id="VpcId", name="VpcName"
 )
-_VSWITCH = _Part(
+_VSWITCH = _NetworkKind(
     shown_by="DescribeVSwitches",
     members=("VSwitches", "VSwitch"),
     made_by="CreateVSwitch",
@@ -189,13 +189,15 @@ class _Maker:
         mine = {f"{TAG_PREFIX}owner": tags.owner, f"{TAG_PREFIX}box": tags.box}
         return {"Tag": [{"Key": key, "Value": value} for key, value in mine.items()]}
 
-    def _shown(self, part: _Part, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def _shown(self, part: _NetworkKind, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         body = self.clients.vpc(self.order.region, part.shown_by, asked)
         with reading(part.shown_by):
             rows = body[part.members[0]][part.members[1]]
             return [{**row, part.id: named(row[part.id])} for row in rows]
 
-    def _network(self, part: _Part, found: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> str:
+    def _network(
+        self, part: _NetworkKind, found: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    ) -> str:
         """The id of the found resource, otherwise of a new one, once it can be used."""
         network = found[0][part.id] if found else self._make(part, parameters)
         self.record.made(ref_of(self.order.account, self.order.region, ResourceKind.NETWORK, network))
@@ -203,7 +205,7 @@ class _Maker:
             self._until_available(part, network)
         return network
 
-    def _make(self, part: _Part, parameters: Mapping[str, Any]) -> str:
+    def _make(self, part: _NetworkKind, parameters: Mapping[str, Any]) -> str:
         refuse_apart(self.order, part.id.removesuffix("Id"))
         self.record.making(ResourceKind.NETWORK, self.order.name)
         body = self.clients.vpc(
@@ -219,7 +221,7 @@ class _Maker:
         with reading(part.made_by):
             return named(body[part.id])
 
-    def _until_available(self, part: _Part, network: str) -> None:
+    def _until_available(self, part: _NetworkKind, network: str) -> None:
         pause_s = 0.02
         for _ in range(LOOKS):
             found = self._shown(part, {part.id: network})
@@ -227,7 +229,7 @@ class _Maker:
                 return
             self.sleep(pause_s)
             pause_s = min(pause_s * 1.6, LONGEST_PAUSE_S)
-        raise NotReadyError(f"{network} in {self.order.region} is not available yet")
+        raise NetworkNotReadyError(f"{network} in {self.order.region} is not available yet")
 
 
 # --- the security group's rules

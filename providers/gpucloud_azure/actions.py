@@ -26,7 +26,7 @@ class Repeat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class AllowedCall:
     """One kind of call.
 
     Attributes:
@@ -60,8 +60,8 @@ _SUBSCRIPTION = "/subscriptions/{}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{}}"
 
 
-def _reads(path: str, permission: str) -> tuple[Action, ...]:
-    return (Action(method="GET", path=path, permission=permission, repeat=Repeat.SAFE),)
+def _reads(path: str, permission: str) -> tuple[AllowedCall, ...]:
+    return (AllowedCall(method="GET", path=path, permission=permission, repeat=Repeat.SAFE),)
 
 
 def _path_of(kind: str) -> str:
@@ -70,17 +70,17 @@ def _path_of(kind: str) -> str:
     return "/".join([f"{_GROUP}/providers/{namespace}", *(f"{word}/{{}}" for word in words)])
 
 
-def _is_made(kind: str) -> tuple[Action, ...]:
+def _is_made(kind: str) -> tuple[AllowedCall, ...]:
     """The calls to read and create resources of a kind by name; they go with their resource group."""
     return (
         *_reads(_path_of(kind), f"{kind}/read"),
-        Action(method="PUT", path=_path_of(kind), permission=f"{kind}/write", repeat=Repeat.BY_NAME),
+        AllowedCall(method="PUT", path=_path_of(kind), permission=f"{kind}/write", repeat=Repeat.BY_NAME),
     )
 
 
-def _lives(kind: str) -> tuple[Action, ...]:
+def _lives(kind: str) -> tuple[AllowedCall, ...]:
     """The calls to read, create and delete resources of a kind by name."""
-    deletion = Action(
+    deletion = AllowedCall(
         method="DELETE", path=_path_of(kind), permission=f"{kind}/delete", repeat=Repeat.BY_NAME
     )
     return (*_is_made(kind), deletion)
@@ -97,7 +97,7 @@ _CONSOLE = "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData"
 ASSIGNING = "Microsoft.Authorization/roleAssignments/write"
 """For ``--box-identity`` only; too powerful for ``policy.json``, so the user grants it."""
 
-ACTIONS: tuple[Action, ...] = (
+ACTIONS: tuple[AllowedCall, ...] = (
     # reading
     *_reads("/subscriptions", ""),
     *_reads(_SUBSCRIPTION, "Microsoft.Resources/subscriptions/read"),
@@ -128,8 +128,8 @@ ACTIONS: tuple[Action, ...] = (
     *_reads(f"{_SUBSCRIPTION}/providers/Microsoft.Storage/storageAccounts", f"{_ACCOUNTS}/read"),
     # the resources of a box
     *_reads(_GROUP, f"{_GROUPS}/read"),
-    Action(method="PUT", path=_GROUP, permission=f"{_GROUPS}/write", repeat=Repeat.BY_NAME),
-    Action(method="DELETE", path=_GROUP, permission=f"{_GROUPS}/delete", repeat=Repeat.BY_NAME),
+    AllowedCall(method="PUT", path=_GROUP, permission=f"{_GROUPS}/write", repeat=Repeat.BY_NAME),
+    AllowedCall(method="DELETE", path=_GROUP, permission=f"{_GROUPS}/delete", repeat=Repeat.BY_NAME),
     *_lives("Microsoft.Network/virtualNetworks"),
     *_lives("Microsoft.Network/networkSecurityGroups"),
     *_lives("Microsoft.Network/publicIPAddresses"),
@@ -143,20 +143,20 @@ ACTIONS: tuple[Action, ...] = (
     *_lives("Microsoft.Compute/galleries/images/versions"),
     *_lives("Microsoft.DevTestLab/schedules"),
     # the timers of a box, and its console
-    Action(
+    AllowedCall(
         method="POST",
         path=f"{_SUBSCRIPTION}/providers/Microsoft.ComputeSchedule/locations/{{}}/virtualMachinesSubmitDeallocate",
         permission=f"{_SCHEDULE}/action",
         repeat=Repeat.TOGETHER,
     ),
-    Action(
+    AllowedCall(
         method="POST",
         path=f"{_SUBSCRIPTION}/providers/Microsoft.ComputeSchedule/locations/{{}}/virtualMachinesCancelOperations",
         permission=f"{_CANCEL}/action",
         repeat=Repeat.BY_NAME,
     ),
     *(
-        Action(
+        AllowedCall(
             method="PATCH",
             path=f"{scope}/providers/Microsoft.Resources/tags/default",
             permission="Microsoft.Resources/tags/write",
@@ -164,7 +164,7 @@ ACTIONS: tuple[Action, ...] = (
         )
         for scope in (_GROUP, f"{_GROUP}/providers/{{}}/{{}}/{{}}")
     ),
-    Action(
+    AllowedCall(
         method="PUT",
         path=f"{_GROUP}/providers/Microsoft.Authorization/roleAssignments/{{}}",
         permission=ASSIGNING,
@@ -172,7 +172,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     # stopping and starting; the start's outcome
     *(
-        Action(
+        AllowedCall(
             method="POST",
             path=f"{_GROUP}/providers/{_POWER}/{{}}/{word}",
             permission=f"{_POWER}/{word}/action",
@@ -184,7 +184,7 @@ ACTIONS: tuple[Action, ...] = (
         f"{_SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{}}/operations/{{}}",
         "Microsoft.Compute/locations/operations/read",
     ),
-    Action(
+    AllowedCall(
         method="POST",
         path=f"{_GROUP}/providers/Microsoft.Compute/virtualMachines/{{}}/retrieveBootDiagnosticsData",
         permission=f"{_CONSOLE}/action",
@@ -204,7 +204,7 @@ ON_THE_WAY = (
 """Further permissions: of the calls, to attach resources; and of the blob service's own call for a key."""
 
 
-def changing(method: str, path: str) -> Action | None:
+def changing(method: str, path: str) -> AllowedCall | None:
     """The call of a request, if it changes something."""
     found = (action for action in ACTIONS if action.repeat is not Repeat.SAFE)
     return next((action for action in found if action.fits(method, path)), None)

@@ -38,7 +38,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row(ImageRow):
+class FabricImageRow(ImageRow):
     """One row of ``images.toml``. ``fabrics`` are the RDMA networks whose drivers are on the image."""
 
     urn: str
@@ -49,9 +49,9 @@ class Row(ImageRow):
 
 
 @cache
-def table() -> Sequence[Row]:
+def table() -> Sequence[FabricImageRow]:
     """The rows, in the order in which they are tried."""
-    return read_images("gpucloud_azure", Row)
+    return read_images("gpucloud_azure", FabricImageRow)
 
 
 @cache
@@ -141,6 +141,6 @@ def refuse_without(fabric: str, recipe: str, arch: str, size: str) -> None:
         )
 
 
-def _row_for(recipe: str, arch: str, size: str) -> Row:
+def _row_for(recipe: str, arch: str, size: str) -> FabricImageRow:
     own = "your own image (an id, or publisher:offer:sku:version)"
     return image_row(table(), recipe, arch, size, cloud="Azure", own=own)

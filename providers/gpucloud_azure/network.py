@@ -144,7 +144,7 @@ def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clien
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class NetworkPart:
     """A resource to create: its kind, name, and body."""
 
     kind: ResourceKind
@@ -197,7 +197,7 @@ def make(
     names = machine_names(order)
     _make_group(order, group, record, clients, announced)
 
-    def made(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    def made(parts: Sequence[NetworkPart]) -> list[dict[str, Any]]:
         return _make_all(order, group, parts, record, clients, announced=announced)
 
     def body(properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -210,14 +210,14 @@ def make(
     answers = made(
         [
             *_sets(order, body),
-            Part(
+            NetworkPart(
                 kind=ResourceKind.NETWORK,
                 name=order.name,
                 body=body({"addressSpace": {"addressPrefixes": [VNET_RANGE]}, "subnets": subnets}),
             ),
-            Part(kind=ResourceKind.GROUP, name=order.name, body=body({"securityRules": rules})),
+            NetworkPart(kind=ResourceKind.GROUP, name=order.name, body=body({"securityRules": rules})),
             *(
-                Part(kind=ResourceKind.ADDRESS, name=f"{name}-ip", body=body(address, **standard))
+                NetworkPart(kind=ResourceKind.ADDRESS, name=f"{name}-ip", body=body(address, **standard))
                 for name in names
             ),
         ]
@@ -229,14 +229,14 @@ def make(
     return ids
 
 
-def _sets(order: Order, body: Callable[..., dict[str, Any]]) -> list[Part]:
+def _sets(order: Order, body: Callable[..., dict[str, Any]]) -> list[NetworkPart]:
     """The availability set, if the machines have one; "Aligned" is one for managed disks."""
     name = set_name(order)
     kind = ResourceKind.PLACEMENT_GROUP
-    return [Part(kind=kind, name=name, body=body(TOGETHER, sku={"name": "Aligned"}))] if name else []
+    return [NetworkPart(kind=kind, name=name, body=body(TOGETHER, sku={"name": "Aligned"}))] if name else []
 
 
-def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str, Any]]) -> Part:
+def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str, Any]]) -> NetworkPart:
     subnet = f"{id_in(order.account, group, ResourceKind.NETWORK, order.name)}/subnets/{SUBNET}"
     address = id_in(order.account, group, ResourceKind.ADDRESS, f"{name}-ip")
     firewall = id_in(order.account, group, ResourceKind.GROUP, order.name)
@@ -254,7 +254,7 @@ def _interface(order: Order, group: str, name: str, body: Callable[..., dict[str
         "ipConfigurations": [configuration],
         "enableAcceleratedNetworking": accelerates_networking(order.instance_type),
     }
-    return Part(kind=ResourceKind.NIC, name=f"{name}-nic", body=body(properties))
+    return NetworkPart(kind=ResourceKind.NIC, name=f"{name}-nic", body=body(properties))
 
 
 def _ref(order: Order, kind: ResourceKind, resource_id: str) -> Ref:
@@ -273,7 +273,7 @@ def _make_group(order: Order, group: str, record: Record, clients: Clients, anno
 def _make_all(
     order: Order,
     group: str,
-    parts: Sequence[Part],
+    parts: Sequence[NetworkPart],
     record: Record,
     clients: Clients,
     *,
@@ -284,7 +284,7 @@ def _make_all(
     for part, ref in zip(parts, refs, strict=True):
         announced.making(order, ref, part.name, record)
 
-    def attempt(each: tuple[Part, Ref]) -> dict[str, Any] | Exception:
+    def attempt(each: tuple[NetworkPart, Ref]) -> dict[str, Any] | Exception:
         part, ref = each
         try:
             return put(clients, ref.id, part.kind, part.body)

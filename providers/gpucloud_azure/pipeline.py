@@ -89,7 +89,7 @@ class Sense(SansIOHTTPPolicy[Any, Any]):
         refuse_nonsense(response.http_response)
 
 
-class Record(HTTPPolicy[Any, Any]):
+class AuditPolicy(HTTPPolicy[Any, Any]):
     """Reports every changing call, before it is sent and with its outcome."""
 
     def __init__(self, witness: CallObserver) -> None:
@@ -131,7 +131,7 @@ def policies_of(
         ReadRetries(),
         Proxies(profile),
         AllowList(endpoint),
-        *([Record(witness)] if witness is not None else []),
+        *([AuditPolicy(witness)] if witness is not None else []),
         ARMChallengeAuthenticationPolicy(credential, scope),
         HttpLoggingPolicy(),
     ]

@@ -417,15 +417,15 @@ MUTANTS = (
     Mutant(
         "another owner's is not unwanted",
         "gpucloud/ending/sweep.py",
-        "Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX}",
-        "Reason.NOT_IN_JOURNAL, Reason.NOT_OF_ITS_BOX, Reason.OTHER_OWNER}",
+        "SweepReason.NOT_OF_ITS_BOX}",
+        "SweepReason.NOT_OF_ITS_BOX, SweepReason.OTHER_OWNER}",
         SWEEP,
     ),
     Mutant(
         "the young are left alone",
         "gpucloud/ending/sweep.py",
-        "Reason.NOT_IN_JOURNAL if old else Reason.YOUNG",
-        "Reason.NOT_IN_JOURNAL",
+        "SweepReason.NOT_IN_JOURNAL if old else SweepReason.YOUNG",
+        "SweepReason.NOT_IN_JOURNAL",
         SWEEP,
     ),
     Mutant(
@@ -445,8 +445,8 @@ MUTANTS = (
     Mutant(
         "the journal's end counts, not the tag's",
         "gpucloud/ending/sweep.py",
-        "    if box.expires_at is not None and box.expires_at < now:\n        return Reason.PAST",
-        "    if end_of(resource.tags) < now:\n        return Reason.PAST",
+        "    if box.expires_at is not None and box.expires_at < now:\n        return SweepReason.PAST",
+        "    if end_of(resource.tags) < now:\n        return SweepReason.PAST",
         SWEEP,
     ),
     Mutant(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpucloud.costs.assignment import (
     Flow,
-    Place,
+    PartPlace,
     Problem,
     Rank,
     TooDenseError,
@@ -23,7 +23,7 @@ from gpucloud.costs.assignment import (
     without_needless_zones,
 )
 
-PLACES = [Place("a", "1"), Place("a", "2"), Place("b", "1"), Place("b", "2")]
+PLACES = [PartPlace("a", "1"), PartPlace("a", "2"), PartPlace("b", "1"), PartPlace("b", "2")]
 FREE = Decimal(15)
 
 ranks = st.builds(Rank, st.integers(0, 1), st.integers(0, 1), st.integers(0, 40).map(Decimal))
@@ -41,17 +41,17 @@ def problems(draw: st.DrawFn) -> Problem:
     ]
     rates = {pair: draw(st.integers(0, 3)) for pair in itertools.product(PLACES, PLACES)}
 
-    def between(origin: Place, target: Place, gib: Decimal) -> Rank:
+    def between(origin: PartPlace, target: PartPlace, gib: Decimal) -> Rank:
         rate = rates[origin, target]
         return Rank(unknown=1) if rate == 3 else Rank(usd=gib * rate)
 
-    def leaving(origin: Place, gib: Decimal, together: Decimal) -> Rank:
+    def leaving(origin: PartPlace, gib: Decimal, together: Decimal) -> Rank:
         return Rank(usd=max(together - FREE, Decimal(0)) * rates[origin, origin] * gib / together)
 
     return Problem(parts=parts, flows=flows, between=between, leaving=leaving)
 
 
-def rank_of(problem: Problem, places: Sequence[Place]) -> tuple[int, int, Decimal]:
+def rank_of(problem: Problem, places: Sequence[PartPlace]) -> tuple[int, int, Decimal]:
     """What an assignment costs, added up flow by flow: rounded, as shares of thirds are."""
     out: dict[str, Decimal] = defaultdict(Decimal)
     leaves = [f for f in problem.flows if f.target is None or places[f.target][0] != places[f.origin][0]]
@@ -91,7 +91,7 @@ def test_on_one_cloud_the_best_of_its_assignments_is_found(problem: Problem) -> 
         assert ([rounded(found[cloud].rank)] if cloud in found else []) == ([min(tried)] if tried else [])
 
 
-ZONES = [Place("a", region, zone) for region in ("1", "2") for zone in ("", "x", "y", "z")]
+ZONES = [PartPlace("a", region, zone) for region in ("1", "2") for zone in ("", "x", "y", "z")]
 
 
 @st.composite
@@ -104,7 +104,7 @@ def problems_with_zones(draw: st.DrawFn) -> Problem:
     ]
     rate = draw(st.integers(0, 3))
 
-    def between(origin: Place, target: Place, gib: Decimal) -> Rank:
+    def between(origin: PartPlace, target: PartPlace, gib: Decimal) -> Rank:
         if origin.region != target.region:
             return Rank(usd=gib * 4)
         return Rank() if origin.zone and origin == target else Rank(usd=gib * rate)
@@ -132,7 +132,7 @@ def test_of_zones_that_are_alike_one_is_left_and_of_others_those_that_are_best_f
 def test_a_part_without_a_place_has_no_assignment() -> None:
     """An empty part: the others cannot be assigned either."""
     nothing = Problem(
-        parts=[{Place("a", "1"): Rank()}, {}],
+        parts=[{PartPlace("a", "1"): Rank()}, {}],
         flows=(),
         between=lambda *_: Rank(),
         leaving=lambda *_: Rank(),
@@ -143,7 +143,7 @@ def test_a_part_without_a_place_has_no_assignment() -> None:
 
 def test_what_would_take_too_long_is_refused() -> None:
     """Six parts that all exchange data, in 20 regions of equal price: 20^6 combinations."""
-    regions = {Place("a", str(number)): Rank() for number in range(20)}
+    regions = {PartPlace("a", str(number)): Rank() for number in range(20)}
     flows = [Flow(origin=a, target=b, gib=Decimal(1)) for a, b in itertools.combinations(range(6), 2)]
     problem = Problem(
         parts=[regions] * 6,

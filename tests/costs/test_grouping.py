@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucloud.costs.grouping import Group, grouped, read_keys
+from gpucloud.costs.grouping import ChargeGroup, grouped, read_keys
 from gpucloud.costs.spend import Spend, spend_of
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Gpu, Offer, Place, Price, Usage, Wanted
@@ -71,7 +71,7 @@ def amounts(totals: Sequence[Money]) -> dict[str, Decimal]:
     return {total.currency: total.amount for total in totals if total.amount}
 
 
-def summed(groups: Sequence[Group]) -> dict[str, Decimal]:
+def summed(groups: Sequence[ChargeGroup]) -> dict[str, Decimal]:
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for group in groups:
         for currency, amount in amounts(group.totals).items():

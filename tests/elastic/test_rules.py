@@ -13,8 +13,8 @@ from gpucloud import Cluster, NodeClass, Slot, Spec, UsageError
 from gpucloud.elastic.rules import (
     SOURCE,
     Action,
-    Backoff,
     Do,
+    LaunchPause,
     SlotState,
     backoff_after,
     is_attended,
@@ -26,8 +26,8 @@ from tests.builders import START
 LAB = Cluster(name="lab", classes={"t4": NodeClass(spec=Spec(gpu="T4"), max=8)}, lease=timedelta(hours=1))
 ONE, TWO = "lab-t4-1", "lab-t4-2"
 EARLIER, LATER = START - timedelta(minutes=5), START + timedelta(minutes=5)
-BACKOFF = {"t4": Backoff(LATER, "no capacity")}
-LAPSED = {"t4": Backoff(EARLIER, "no capacity")}
+BACKOFF = {"t4": LaunchPause(LATER, "no capacity")}
+LAPSED = {"t4": LaunchPause(EARLIER, "no capacity")}
 
 
 def at(minutes: float) -> datetime:
@@ -102,7 +102,7 @@ ROWS = [
     ("wanted", "seen", "backoffs", "actions"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
 def test_what_is_done(
-    wanted: Mapping[str, datetime], seen: list[Slot], backoffs: Mapping[str, Backoff], actions: str
+    wanted: Mapping[str, datetime], seen: list[Slot], backoffs: Mapping[str, LaunchPause], actions: str
 ) -> None:
     found = reconcile(LAB, wanted, seen, backoffs, START)
     assert ", ".join(map(told, found)) == actions

@@ -12,7 +12,7 @@ import pytest
 from gpucloud.ending.discovery import begin, finish, refuse_taken_name
 from gpucloud.ending.reconcile import settle
 from gpucloud.ending.recover import adopt_found
-from gpucloud.ending.sweep import Reason, end, look, look_again
+from gpucloud.ending.sweep import SweepReason, end, look, look_again
 from gpucloud.errors import UsageError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
@@ -144,7 +144,7 @@ def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_
         for find in first.finds
         if find.resource.ref.kind is ResourceKind.INSTANCE
     }
-    assert machines == {item.ref: Reason.NOT_OF_ITS_BOX for item in second}
+    assert machines == {item.ref: SweepReason.NOT_OF_ITS_BOX for item in second}
     again = look_again(context, first, owner=OWNER, older_than=timedelta())
     assert end(context, again.finds, Market.load()) == []
     assert bench.machines() == 2

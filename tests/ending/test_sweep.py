@@ -14,7 +14,7 @@ import pytest
 from gpucloud.costs.resource_prices import price_of
 from gpucloud.ending.discovery import EVERYWHERE, DiscoveryResult, begin, by_box, finish
 from gpucloud.ending.recover import adopt_box, state_of
-from gpucloud.ending.sweep import OLD_ENOUGH, Find, Reason, end, judge, look, look_again
+from gpucloud.ending.sweep import OLD_ENOUGH, Find, SweepReason, end, judge, look, look_again
 from gpucloud.errors import OwedError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Place, Volume
@@ -70,58 +70,68 @@ def volume(expires: str = LATER) -> Resource:
     return replace(shown, tags=replace(shown.tags, volume="data", retain=True))
 
 
-CASES: list[tuple[str, Resource, Any, Reason | None]] = [
+CASES: list[tuple[str, Resource, Any, SweepReason | None]] = [
     # --- of a box that the journal does not know
-    ("an old stranger is a leak", found(), None, Reason.NOT_IN_JOURNAL),
-    ("a young one may be about to be written down", found(A_MINUTE), None, Reason.YOUNG),
-    ("the age that counts is reached exactly", found(OLD_ENOUGH), None, Reason.NOT_IN_JOURNAL),
+    ("an old stranger is a leak", found(), None, SweepReason.NOT_IN_JOURNAL),
+    ("a young one may be about to be written down", found(A_MINUTE), None, SweepReason.YOUNG),
+    ("the age that counts is reached exactly", found(OLD_ENOUGH), None, SweepReason.NOT_IN_JOURNAL),
     (
         "a young one past its end is not wanted all the same",
         found(A_MINUTE, expires=EARLIER),
         None,
-        Reason.PAST_DEADLINE,
+        SweepReason.PAST_DEADLINE,
     ),
-    ("one without an end is judged by its age", found(expires="none"), None, Reason.NOT_IN_JOURNAL),
+    ("one without an end is judged by its age", found(expires="none"), None, SweepReason.NOT_IN_JOURNAL),
     (
         "one of unknown age and a telling id",
         found(None, box=new_id("b-", NOW - AN_HOUR, b"0" * 10)),
         None,
-        Reason.NOT_IN_JOURNAL,
+        SweepReason.NOT_IN_JOURNAL,
     ),
-    ("one of unknown age and a young id", found(None, box=new_id("b-", NOW, b"0" * 10)), None, Reason.YOUNG),
+    (
+        "one of unknown age and a young id",
+        found(None, box=new_id("b-", NOW, b"0" * 10)),
+        None,
+        SweepReason.YOUNG,
+    ),
     (
         "an id from the future is young",
         found(None, box=new_id("b-", NOW + 48 * AN_HOUR, b"0" * 10)),
         None,
-        Reason.YOUNG,
+        SweepReason.YOUNG,
     ),
-    ("one that nothing tells the age of", found(None), None, Reason.NOT_IN_JOURNAL),
+    ("one that nothing tells the age of", found(None), None, SweepReason.NOT_IN_JOURNAL),
     (
         "a network costs nothing and is a remain all the same",
         found(kind=ResourceKind.NETWORK),
         None,
-        Reason.NOT_IN_JOURNAL,
+        SweepReason.NOT_IN_JOURNAL,
     ),
     ("a stopped machine is kept until its deadline, whoever has its journal", stopped(), None, None),
-    ("a stopped machine past its deadline is not", stopped(expires=EARLIER), None, Reason.PAST_DEADLINE),
-    ("one that is switched off and billed is a leak", stopped(billed=True), None, Reason.NOT_IN_JOURNAL),
+    ("a stopped machine past its deadline is not", stopped(expires=EARLIER), None, SweepReason.PAST_DEADLINE),
+    ("one that is switched off and billed is a leak", stopped(billed=True), None, SweepReason.NOT_IN_JOURNAL),
     ("a volume is kept until its deadline, whoever has its journal", volume(), None, None),
     (
         "a volume past its deadline is not",
         volume(expires=EARLIER),
         None,
-        Reason.PAST_DEADLINE,
+        SweepReason.PAST_DEADLINE,
     ),
     # --- of others
-    ("another owner's is left alone", found(owner="u-other"), None, Reason.OTHER_OWNER),
-    ("another owner's past its end too", found(owner="u-other", expires=EARLIER), None, Reason.OTHER_OWNER),
-    ("an owner that only begins alike is another", found(owner=f"{OWNER}2"), None, Reason.OTHER_OWNER),
-    ("an owner in capitals is another", found(owner=OWNER.upper()), None, Reason.OTHER_OWNER),
+    ("another owner's is left alone", found(owner="u-other"), None, SweepReason.OTHER_OWNER),
+    (
+        "another owner's past its end too",
+        found(owner="u-other", expires=EARLIER),
+        None,
+        SweepReason.OTHER_OWNER,
+    ),
+    ("an owner that only begins alike is another", found(owner=f"{OWNER}2"), None, SweepReason.OTHER_OWNER),
+    ("an owner in capitals is another", found(owner=OWNER.upper()), None, SweepReason.OTHER_OWNER),
     (
         "a copied box tag does not make it ours",
         found(owner="u-other"),
         known(BoxState.DELETED),
-        Reason.OTHER_OWNER,
+        SweepReason.OTHER_OWNER,
     ),
     (
         "another owner's box in the same journal is accounted for",
@@ -133,9 +143,9 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         "once past its deadline it is not",
         found(owner="u-other"),
         known(BoxState.READY, owner="u-other", expires_at=NOW - A_MINUTE),
-        Reason.OTHER_OWNER,
+        SweepReason.OTHER_OWNER,
     ),
-    ("what carries half of our tags is nobody's", replace(found(), tags=None), None, Reason.OTHER_OWNER),
+    ("what carries half of our tags is nobody's", replace(found(), tags=None), None, SweepReason.OTHER_OWNER),
     # --- of a box that the journal knows
     ("a living box's is wanted", found(), known(BoxState.READY), None),
     (
@@ -148,7 +158,7 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         "a volume that nobody holds is",
         volume(expires=EARLIER),
         known(BoxState.READY, expires_at=NOW - A_MINUTE, volume=Volume(keep_s=1)),
-        Reason.PAST_DEADLINE,
+        SweepReason.PAST_DEADLINE,
     ),
     ("a stopped box's is wanted", found(), known(BoxState.STOPPED), None),
     ("so is one's whose stop was cut off", found(), known(BoxState.STOPPING), None),
@@ -156,7 +166,7 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         "a stopped box's past its deadline is not",
         found(expires=EARLIER),
         known(BoxState.STOPPED, expires_at=NOW - A_MINUTE),
-        Reason.PAST_DEADLINE,
+        SweepReason.PAST_DEADLINE,
     ),
     (
         "a living box without an end is wanted",
@@ -170,7 +180,12 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         known(BoxState.READY),
         None,
     ),
-    ("a box past its end", found(), known(BoxState.READY, expires_at=NOW - A_MINUTE), Reason.PAST_DEADLINE),
+    (
+        "a box past its end",
+        found(),
+        known(BoxState.READY, expires_at=NOW - A_MINUTE),
+        SweepReason.PAST_DEADLINE,
+    ),
     (
         "a box past its end that somebody works on",
         found(),
@@ -181,22 +196,27 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         "a box in another region than its machine: an attempt",
         found(region="eu-west-1"),
         known(BoxState.READY),
-        Reason.REMAINS,
+        SweepReason.REMAINS,
     ),
     ("a launch under way is left alone", found(), known(BoxState.PROVISIONING, lease=HERE), None),
     ("its attempts elsewhere too", found(region="eu-west-1"), known(BoxState.PROVISIONING, lease=HERE), None),
-    ("a launch that died", found(), known(BoxState.PROVISIONING), Reason.REMAINS),
-    ("one that died before it had a place", found(), known(BoxState.PLANNED, place=None), Reason.REMAINS),
-    ("one that died while it booted", found(), known(BoxState.BOOTSTRAPPING), Reason.REMAINS),
-    ("a box that its cloud took back", found(), known(BoxState.INTERRUPTED), Reason.REMAINS),
-    ("a deletion that was cut off", found(), known(BoxState.DELETING), Reason.REMAINS),
+    ("a launch that died", found(), known(BoxState.PROVISIONING), SweepReason.REMAINS),
+    (
+        "one that died before it had a place",
+        found(),
+        known(BoxState.PLANNED, place=None),
+        SweepReason.REMAINS,
+    ),
+    ("one that died while it booted", found(), known(BoxState.BOOTSTRAPPING), SweepReason.REMAINS),
+    ("a box that its cloud took back", found(), known(BoxState.INTERRUPTED), SweepReason.REMAINS),
+    ("a deletion that was cut off", found(), known(BoxState.DELETING), SweepReason.REMAINS),
     ("a deletion under way", found(), known(BoxState.DELETING, lease=HERE), None),
-    ("what is left of a deleted box", found(), known(BoxState.DELETED), Reason.REMAINS),
+    ("what is left of a deleted box", found(), known(BoxState.DELETED), SweepReason.REMAINS),
     (
         "what is left of a failed launch, however young",
         found(A_MINUTE),
         known(BoxState.FAILED),
-        Reason.REMAINS,
+        SweepReason.REMAINS,
     ),
     (
         "the box of a run under way",
@@ -208,7 +228,7 @@ CASES: list[tuple[str, Resource, Any, Reason | None]] = [
         "the box of a run that died",
         found(),
         known(BoxState.READY, attended=True),
-        Reason.REMAINS,
+        SweepReason.REMAINS,
     ),
     (
         "a box that a run has left on purpose",
@@ -231,8 +251,8 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
     boxes = {"b-x": known(BoxState.DELETED)}
     finds = judge(survey, boxes, mine=Search(owner=OWNER), older_than=timedelta(), may_take=lambda _: True)
     assert {find.resource.ref: (find.reason, find.unwanted) for find in finds} == {
-        ours.ref: (Reason.BAD_TAGS, False),
-        theirs.ref: (Reason.OTHER_OWNER, False),
+        ours.ref: (SweepReason.BAD_TAGS, False),
+        theirs.ref: (SweepReason.OTHER_OWNER, False),
     }
 
 
@@ -253,19 +273,19 @@ def judged(
 @pytest.mark.parametrize(
     ("resource", "box", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_what_is_unwanted(resource: Resource, box: Any, reason: Reason | None) -> None:
+def test_what_is_unwanted(resource: Resource, box: Any, reason: SweepReason | None) -> None:
     assert [find.reason for find in judged([resource], box)] == ([] if reason is None else [reason])
 
 
 def test_a_box_is_as_young_as_its_youngest_thing() -> None:
     """A launch that goes from place to place makes new things for a long time."""
-    assert {find.reason for find in judged([found(), found(A_MINUTE)])} == {Reason.YOUNG}
+    assert {find.reason for find in judged([found(), found(A_MINUTE)])} == {SweepReason.YOUNG}
 
 
 def test_any_age_is_old_enough_where_that_is_said() -> None:
     for age in (timedelta(), -A_MINUTE):  # clouds tell their time to the second, and ages to the millisecond
         assert [find.reason for find in judged([found(age)], older_than=timedelta())] == [
-            Reason.NOT_IN_JOURNAL
+            SweepReason.NOT_IN_JOURNAL
         ]
 
 
@@ -300,8 +320,8 @@ def test_ages_and_ends_go_by_the_clock_of_the_cloud() -> None:
     survey = DiscoveryResult(resources=resources, unread=(), left_out={}, clocks=clocks)
     finds = judge(survey, {}, mine=Search(owner=OWNER), older_than=OLD_ENOUGH, may_take=lambda _: True)
     assert {find.resource.ref.cloud: find.reason for find in finds} == {
-        "aws": Reason.NOT_IN_JOURNAL,
-        "azure": Reason.YOUNG,
+        "aws": SweepReason.NOT_IN_JOURNAL,
+        "azure": SweepReason.YOUNG,
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.planning.quota import FRESH_FOR, Quotas
+from gpucloud.planning.quota import FRESH_FOR, QuotaCache
 from gpucloud.resources import Quota
 from gpucloud_pricing.purchases import Purchase
 from tests.bench import ZONES, Bench
@@ -49,7 +49,7 @@ def asked_by_a_new_process(bench: Bench, *places: str) -> list[str]:
     """The regions whose quotas a process asks for that considers these places."""
     cloud = bench.providers[0].cloud
     cloud.calls.clear()
-    Quotas(replace(bench.context(), state=bench.folder)).shortfalls(bench.offers(*places), nodes=1)
+    QuotaCache(replace(bench.context(), state=bench.folder)).shortfalls(bench.offers(*places), nodes=1)
     return sorted(call.region for call in cloud.calls if call.action == "headroom")
 
 

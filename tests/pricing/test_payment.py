@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpucloud_pricing.payment import (
     BadProfileError,
-    Layer,
+    LoadLayer,
     Way,
     cheapest_by_hours,
     cheapest_mix,
@@ -57,7 +57,7 @@ def test_a_price_that_is_not_known_is_no_way() -> None:
 
 def test_what_runs_all_the_time_is_committed_and_the_rest_paid_by_the_hour() -> None:
     """Four machines for 730 hours at 0.4, twelve for 100 hours at 1."""
-    layers = [Layer(machines=4, hours=Decimal(730)), Layer(machines=12, hours=Decimal(100))]
+    layers = [LoadLayer(machines=4, hours=Decimal(730)), LoadLayer(machines=12, hours=Decimal(100))]
     shares = cheapest_mix([ON_DEMAND, YEAR, THREE], layers)
     assert [(s.way.offer.purchase, s.cost) for s in shares] == [
         ("reserved_3y", Decimal("1168.0")),
@@ -115,7 +115,7 @@ def test_a_mix_owes_whole_terms_for_the_time_of_the_need() -> None:
         *(an_offer(usd, purchase=p) for usd, p in (("0.6", "reserved_1y"), ("0.3", "reserved_3y"))),
     ]
     ways = [each for offer in offers for each in ways_for(offer, months, Decimal(1))]
-    (share,) = cheapest_mix(ways, [Layer(machines=2, hours=Decimal(730))])
+    (share,) = cheapest_mix(ways, [LoadLayer(machines=2, hours=Decimal(730))])
     assert (share.way.offer.purchase, int(share.cost)) == ("on_demand", 2 * 730)
     lasting = cheapest_mix([way("on_demand", "1"), way("reserved_1y", "0.6")], [share.layer])
     assert lasting[0].way.offer.purchase == "reserved_1y"
@@ -135,7 +135,7 @@ def test_a_mix_for_a_need_that_ends_is_the_cheapest_that_can_be_bought(
     need = months * Decimal(730)
     offers = [an_offer(usd, purchase=purchase) for purchase, usd in sold]
     ways = [each for offer in offers for each in ways_for(offer, need, Decimal(2))]
-    (share,) = cheapest_mix(ways, [Layer(machines=1, hours=Decimal(hours))])
+    (share,) = cheapest_mix(ways, [LoadLayer(machines=1, hours=Decimal(hours))])
     tried: list[Decimal] = []
     for purchase, usd in sold:
         length = {"on_demand": 0, "reserved_1y": 12, "savings_3y": 36}[purchase]

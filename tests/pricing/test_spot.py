@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing.spot import Work, best_interval, outlook, percentile
+from gpucloud_pricing.spot import SpotWork, best_interval, outlook, percentile
 
 WORKS = [
-    Work(hours=10, boot=0.1, rate=0.01),
-    Work(hours=100, boot=0.1, rate=0.01),
-    Work(hours=100, boot=0.1, rate=0.01, interval=2, save=0.05),
-    Work(hours=48, boot=0.5, rate=0.2, interval=1, save=0.1),
-    Work(hours=3, boot=1, rate=0.5),
-    Work(hours=7, boot=0, rate=0.1, interval=2, save=0),
+    SpotWork(hours=10, boot=0.1, rate=0.01),
+    SpotWork(hours=100, boot=0.1, rate=0.01),
+    SpotWork(hours=100, boot=0.1, rate=0.01, interval=2, save=0.05),
+    SpotWork(hours=48, boot=0.5, rate=0.2, interval=1, save=0.1),
+    SpotWork(hours=3, boot=1, rate=0.5),
+    SpotWork(hours=7, boot=0, rate=0.1, interval=2, save=0),
 ]
 
 
-def step_by_step(work: Work, chance: random.Random) -> float:
+def step_by_step(work: SpotWork, chance: random.Random) -> float:
     """How long it takes once, minute by minute: nothing of the formulas, nor of the simulation under test."""
     step = 1 / 60
     strikes = 1 - math.exp(-work.rate * step)
@@ -44,7 +44,7 @@ def step_by_step(work: Work, chance: random.Random) -> float:
 
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
-def test_the_expected_time_is_that_of_many_runs(work: Work) -> None:
+def test_the_expected_time_is_that_of_many_runs(work: SpotWork) -> None:
     """Within four standard errors of the mean of some hundred runs, and a step of the clock."""
     chance = random.Random(1)  # noqa: S311  (a simulation)
     runs = [step_by_step(work, chance) for _ in range(500 if work.hours < 50 else 150)]
@@ -67,12 +67,12 @@ def test_the_expected_time_is_that_of_many_runs(work: Work) -> None:
         (WORKS[0], 10.6277),
         # 50 segments of 2.05 h: (e^0.0215 - 1) / 0.01 + 49 e^0.001 (e^0.0205 - 1) / 0.01
         (WORKS[2], 103.7615),
-        (Work(hours=5, boot=0.25, rate=0), 5.25),
-        (Work(hours=5, boot=0.25, rate=0, interval=1, save=0.1), 5.75),
+        (SpotWork(hours=5, boot=0.25, rate=0), 5.25),
+        (SpotWork(hours=5, boot=0.25, rate=0, interval=1, save=0.1), 5.75),
     ],
     ids=str,
 )
-def test_what_a_pocket_calculator_gives(work: Work, expected: float) -> None:
+def test_what_a_pocket_calculator_gives(work: SpotWork, expected: float) -> None:
     told = outlook(work)
     assert told is not None
     assert told.expected == pytest.approx(expected, abs=0.0001)
@@ -92,7 +92,7 @@ def test_runs_that_are_not_interrupted_take_no_longer(share: float) -> None:
 @pytest.mark.parametrize("share", [0.05, 0.95])
 def test_very_many_interruptions_are_no_longer_simulated(share: float) -> None:
     """Just above the limit: as one segment that is tried again and again, from the same draws."""
-    work = Work(hours=8.1, boot=0, rate=1)  # e^8.1 - 1 = 3293 interruptions
+    work = SpotWork(hours=8.1, boot=0, rate=1)  # e^8.1 - 1 = 3293 interruptions
     chance = random.Random(5)  # noqa: S311  (a simulation)
     took: list[float] = []
     for _ in range(400):
@@ -107,8 +107,8 @@ def test_very_many_interruptions_are_no_longer_simulated(share: float) -> None:
 
 
 def test_what_practically_never_ends_has_no_outlook() -> None:
-    assert outlook(Work(hours=100, boot=0.1, rate=1)) is None
-    assert outlook(Work(hours=100, boot=0.1, rate=1, interval=0.5, save=0.01)) is not None
+    assert outlook(SpotWork(hours=100, boot=0.1, rate=1)) is None
+    assert outlook(SpotWork(hours=100, boot=0.1, rate=1, interval=0.5, save=0.01)) is not None
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_practically_never_ends_has_no_outlook() -> None:
     ],
 )
 def test_the_best_interval_is_dalys(save: float, rate: float, expected: float) -> None:
-    assert best_interval(Work(hours=1000, boot=0.1, rate=rate, save=save)) == pytest.approx(
+    assert best_interval(SpotWork(hours=1000, boot=0.1, rate=rate, save=save)) == pytest.approx(
         expected, abs=0.0001
     )
 
@@ -132,7 +132,7 @@ def test_the_best_interval_is_dalys(save: float, rate: float, expected: float) -
 )
 def test_no_other_interval_is_much_better(hours: float, rate: float, save: float, factor: float) -> None:
     """Daly's is an approximation, and whole segments are rounded: half a percent is allowed."""
-    work = Work(hours=hours, boot=0.1, rate=rate, save=save)
+    work = SpotWork(hours=hours, boot=0.1, rate=rate, save=save)
     best = best_interval(work)
     if best is None:
         return
@@ -142,5 +142,5 @@ def test_no_other_interval_is_much_better(hours: float, rate: float, save: float
 
 
 def test_work_that_needs_no_checkpoint_is_not_told_to_make_one() -> None:
-    assert best_interval(Work(hours=1, boot=0.1, rate=0.0001, save=0.1)) is None
-    assert best_interval(Work(hours=100, boot=0.1, rate=0, save=0.1)) is None
+    assert best_interval(SpotWork(hours=1, boot=0.1, rate=0.0001, save=0.1)) is None
+    assert best_interval(SpotWork(hours=100, boot=0.1, rate=0, save=0.1)) is None

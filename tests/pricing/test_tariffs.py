@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import gpucloud_pricing
-from build_tariffs import PriceList, choose, price_lists
+from build_tariffs import StatedSteps, choose, price_lists
 from gpucloud_pricing import Market, Region, Tariff, TariffTable
 from gpucloud_pricing.shipped_tariffs import TARIFFS, shipped_tariffs
 from gpucloud_pricing.tariffs import (
@@ -158,7 +158,7 @@ def found(*parts: str, sku: str = "EBS gp3 storage") -> dict[str, str]:
     }
 
 
-def best_of(*raw: dict[str, str], currency: str = "USD") -> PriceList:
+def best_of(*raw: dict[str, str], currency: str = "USD") -> StatedSteps:
     return choose(price_lists(raw, {("aws", "r1"): "EU"}), currency, STANDING)
 
 

@@ -23,7 +23,7 @@ from gpucloud.errors import GpucloudError, OwedError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
-from gpucloud.planning.planner import Access
+from gpucloud.planning.planner import CloudAccess
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import Ref, ResourceKind, Search
 from gpucloud.runtime.context import Context
@@ -97,10 +97,10 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     assert context.journal.box("b-1").state is BoxState.DELETED
     assert context.is_unresponsive("alibaba")
     asked = len(bench.providers[1].cloud.calls)
-    access = Access(context)
+    access = CloudAccess(context)
     assert access.ask(["aws", "alibaba"])
     assert (sorted(access.left_out), sorted(access.usable)) == (["alibaba"], ["aws"])
-    only_silent = Access(context)
+    only_silent = CloudAccess(context)
     assert only_silent.ask(["alibaba"])
     failure = only_silent.nobody()
     assert (failure.error_class, failure.cloud, failure.exit_code) == ("server", "alibaba", 1)

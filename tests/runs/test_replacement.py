@@ -12,15 +12,23 @@ from gpucloud.journal.facts import Node, Offer, Place, Usage, Wanted
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.resources import State
-from gpucloud.runs.replacement import End, Leave, Lineage, Look, avoided_by, step_for, wants_replacement
+from gpucloud.runs.replacement import (
+    AskGuard,
+    EndPredecessor,
+    Leave,
+    Lineage,
+    avoided_by,
+    step_for,
+    wants_replacement,
+)
 from gpucloud_pricing.purchases import Purchase
 from tests.builders import START, a_box
 
 NOW = START + timedelta(hours=1)
 BOUGHT = (Usage(box="b-2", resource="i-1", part="compute", start=START, end=START, price=None),)
 GONE = {"state": BoxState.FAILED, "attended": True, "created_at": START, "ended_at": NOW}
-CASES: dict[str, tuple[list[dict[str, Any]], Leave | Look | End]] = {
-    "nothing was tried": ([], Look()),
+CASES: dict[str, tuple[list[dict[str, Any]], Leave | AskGuard | EndPredecessor]] = {
+    "nothing was tried": ([], AskGuard()),
     "it is being launched": (
         [{"state": BoxState.BOOTSTRAPPING, "attended": True}],
         Leave("x-2, launched in its place, is bootstrapping"),
@@ -29,25 +37,28 @@ CASES: dict[str, tuple[list[dict[str, Any]], Leave | Look | End]] = {
         [{"state": BoxState.READY, "attended": True}],
         Leave("x-2, launched in its place, is ready"),
     ),
-    "it is its user's": ([{"state": BoxState.READY}], End("x-2")),
-    "its user stopped it": ([{"state": BoxState.STOPPED}], End("x-2")),
+    "it is its user's": ([{"state": BoxState.READY}], EndPredecessor("x-2")),
+    "its user stopped it": ([{"state": BoxState.STOPPED}], EndPredecessor("x-2")),
     "it was taken back": (
         [{"state": BoxState.INTERRUPTED}],
         Leave("x-2, launched in its place, is interrupted"),
     ),
     "its user ended it": ([{"state": BoxState.DELETED}], Leave("x-2, which has replaced it, has ended")),
-    "its launch failed": ([{**GONE, "usage": BOUGHT}], Look()),
-    "the last of two is its user's": ([{**GONE, "usage": BOUGHT}, {"state": BoxState.READY}], End("x-2")),
-    "there was no machine an hour ago": ([GONE], Look()),
+    "its launch failed": ([{**GONE, "usage": BOUGHT}], AskGuard()),
+    "the last of two is its user's": (
+        [{**GONE, "usage": BOUGHT}, {"state": BoxState.READY}],
+        EndPredecessor("x-2"),
+    ),
+    "there was no machine an hour ago": ([GONE], AskGuard()),
     "there was no machine just now": (
         [{**GONE, "created_at": NOW}],
-        Look("no machine was to be had in its place a moment ago"),
+        AskGuard("no machine was to be had in its place a moment ago"),
     ),
     "three machines were bought": (
         [{**GONE, "usage": BOUGHT}] * 3,
-        Look("3 machines were bought in place of it, and of those that it replaced"),
+        AskGuard("3 machines were bought in place of it, and of those that it replaced"),
     ),
-    "four launches had none": ([GONE] * 4, Look()),
+    "four launches had none": ([GONE] * 4, AskGuard()),
 }
 
 
@@ -66,10 +77,10 @@ def test_a_box_is_replaced_ended_or_left(case: str) -> None:
 def test_replacements_of_predecessors_count_and_a_deadline_that_is_near_forbids_more() -> None:
     bought = a_box(name="x-2", usage=BOUGHT)
     chain = replace(lineage([]), tried_before=(bought, bought))
-    assert step_for(chain, NOW) == Look()
-    assert step_for(replace(chain, tried_before=(bought,) * 3), NOW) != Look()
+    assert step_for(chain, NOW) == AskGuard()
+    assert step_for(replace(chain, tried_before=(bought,) * 3), NOW) != AskGuard()
     late = lineage([])
-    assert step_for(late, NOW + timedelta(hours=5)) == Look("its deadline is near")
+    assert step_for(late, NOW + timedelta(hours=5)) == AskGuard("its deadline is near")
 
 
 NODE = Node(instance_id="i-1", state=State.RUNNING)

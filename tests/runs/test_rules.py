@@ -19,8 +19,8 @@ from gpucloud.resources import State
 from gpucloud.runs.rules import (
     DeadlinePassedError,
     FruitlessError,
+    NoRestart,
     Restart,
-    Stop,
     WaitOverError,
     after_loss,
     avoided,
@@ -103,7 +103,7 @@ def test_a_run_is_restarted(history: str, pause_s: int, sentence: str) -> None:
 def test_three_lost_boxes_without_a_newer_checkpoint_end_a_run_and_tell_what_was_tried() -> None:
     for history in ("iii", "ihi", "i+iii", "ici" + "i", "icihh"):
         step = after_loss(work(), attempts(history), None, START)
-        assert isinstance(step, Stop), history
+        assert isinstance(step, NoRestart), history
         assert isinstance(step.error, FruitlessError), history
         assert (step.error.exit_code, step.error.error_class) == (5, "capacity")
         assert len(step.error.attempts) >= 3
@@ -122,7 +122,7 @@ def test_three_lost_boxes_without_a_newer_checkpoint_end_a_run_and_tell_what_was
 def test_a_run_is_not_restarted_and_fails_by_its_loss(
     history: str, restarts: int, reasons: str, sentence: str
 ) -> None:
-    assert after_loss(work(restarts, reasons), attempts(history), None, START) == Stop(), sentence
+    assert after_loss(work(restarts, reasons), attempts(history), None, START) == NoRestart(), sentence
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_no_attempt_is_begun_that_ends_before_it_has_booted(history: str, left_s
     """The pause counts: after it, a minute must be left. Before its first box a run has no deadline yet."""
     step = after_loss(work(), attempts(history), START + timedelta(seconds=left_s), START)
     assert isinstance(step, Restart) == goes_on
-    assert goes_on or (isinstance(step, Stop) and isinstance(step.error, DeadlinePassedError))
+    assert goes_on or (isinstance(step, NoRestart) and isinstance(step.error, DeadlinePassedError))
 
 
 OFFERS = ("aws/r1/z1", "aws/r1/z2", "aws/r2/z3", "azure/r1/")
@@ -236,7 +236,7 @@ def test_a_run_that_waits_tries_until_its_wait_is_over(
     if pause_s is not None:
         assert step == Restart(START + timedelta(seconds=waited_s + pause_s)), sentence
         return
-    assert isinstance(step, Stop)
+    assert isinstance(step, NoRestart)
     assert isinstance(step.error, WaitOverError)
     assert (step.error.error_class, step.error.exit_code) == ("capacity", 5)
 
@@ -250,7 +250,7 @@ def test_the_rounds_of_a_wait_are_no_restarts_and_other_losses_are() -> None:
     assert end_of_wait(waits, [*lost, Attempt(box="b", at=START)]) is None, "it has a box"
     assert end_of_wait(work(), lost) is None
     assert isinstance(after_loss(waits, attempts("cicci"), None, START), Restart)
-    assert after_loss(waits, attempts("iii+i"), None, START) == Stop(), "restarts are as many as before"
+    assert after_loss(waits, attempts("iii+i"), None, START) == NoRestart(), "restarts are as many as before"
     told = job_environment("r-1", waits, (*lost, Attempt(box="b", at=START)))
     assert told["GPUCLOUD_RESTARTS"] == "1"
 

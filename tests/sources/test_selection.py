@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.sources.selection import Kind, Selection, read_source, select, select_all
+from gpucloud.sources.selection import EntryKind, Selection, read_source, select, select_all
 
 NOBODY = 65534
 KEY = "PRIVATE KEY"
@@ -48,7 +48,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def travels(chosen: Selection) -> set[str]:
-    return {entry.path for entry in chosen.entries if entry.kind is not Kind.FOLDER}
+    return {entry.path for entry in chosen.entries if entry.kind is not EntryKind.FOLDER}
 
 
 def selected(item: str | Path, *exclude: str) -> Selection:
@@ -177,7 +177,7 @@ def test_sources_go_where_rsync_would_put_them(tmp_path: Path, monkeypatch: pyte
     }
     for item, expected in places.items():
         chosen = selected(item)
-        assert [chosen.there(each) for each in chosen.entries if each.kind is Kind.FILE] == expected
+        assert [chosen.there(each) for each in chosen.entries if each.kind is EntryKind.FILE] == expected
 
 
 def test_an_empty_folder_is_one_on_the_box_too_but_for_the_home_folder_which_is_there(

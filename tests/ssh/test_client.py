@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.ssh.boot import Gpu, is_model, parse_gpus
+from gpucloud.ssh.boot import DriverGpu, is_model, parse_gpus
 from gpucloud.ssh.client import Failure, Target, client, connect, explain_failure
 from gpucloud.ssh.keys import create_keys, delete_keys, find_program, pinned, renew_host_key
 from gpucloud_pricing.gpu_models import MODELS
@@ -174,8 +174,8 @@ def test_gpus_are_read_as_the_driver_lists_them_and_its_complaints_are_not() -> 
     text = "0, Tesla T4, 15360, 580.95.05\n1, Tesla T4, 15360, 580.95.05\n"
     text += "NVIDIA-SMI has failed, no driver, at all\n2, x, [N/A], 580.95.05\n"
     assert parse_gpus(text) == [
-        Gpu(index=0, name="Tesla T4", memory_mib=15360, driver="580.95.05"),
-        Gpu(index=1, name="Tesla T4", memory_mib=15360, driver="580.95.05"),
+        DriverGpu(index=0, name="Tesla T4", memory_mib=15360, driver="580.95.05"),
+        DriverGpu(index=1, name="Tesla T4", memory_mib=15360, driver="580.95.05"),
     ]
 
 

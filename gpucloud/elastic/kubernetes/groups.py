@@ -52,7 +52,7 @@ class MemberError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """A node of a group.
 
     Attributes:
@@ -98,7 +98,7 @@ def wish_id(slot: str, wish: Run) -> str:
     return f"{SCHEME}/{slot}/{wish.id}"
 
 
-def members(cluster: Cluster, node_class: str, view: View, now: datetime) -> list[Member]:
+def members(cluster: Cluster, node_class: str, view: View, now: datetime) -> list[GroupMember]:
     """The nodes of a group, in the order of the slots."""
     backoff = view.backoffs.get(node_class)
     waits = backoff.reason if backoff is not None and now < backoff.until else None
@@ -112,7 +112,7 @@ def members(cluster: Cluster, node_class: str, view: View, now: datetime) -> lis
 
 def _member(
     slot: Slot, wish: Run, boxes: Mapping[str, Box], waits: str | None, now: datetime
-) -> Member | None:
+) -> GroupMember | None:
     """The node of a slot; ``None`` if nobody wants it and nothing is left of it, or it was lost."""
     box = boxes.get(wish.box or "")
     machine = provider_id(box) if box is not None and box.state not in OVER else None
@@ -120,8 +120,8 @@ def _member(
     if not is_counted(slot, wish):
         if machine is None:
             return None
-        return Member(id=machine, wish=stand_in, slot=slot, state=MemberState.DELETING)
-    return Member(
+        return GroupMember(id=machine, wish=stand_in, slot=slot, state=MemberState.DELETING)
+    return GroupMember(
         id=machine or stand_in,
         wish=stand_in,
         slot=slot,
@@ -154,12 +154,14 @@ def _error(slot: Slot, wish: Run, waits: str | None, now: datetime) -> MemberErr
 # --- what the calls mean for slots
 
 
-def target(found: Collection[Member]) -> int:
+def target(found: Collection[GroupMember]) -> int:
     """The number of nodes that are wanted of a group."""
     return sum(each.state is not MemberState.DELETING for each in found)
 
 
-def more(cluster: Cluster, node_class: str, view: View, found: Collection[Member], delta: int) -> list[str]:
+def more(
+    cluster: Cluster, node_class: str, view: View, found: Collection[GroupMember], delta: int
+) -> list[str]:
     """The slots that a larger group gets: those that were never used first, and last those being deleted.
 
     Raises:
@@ -176,7 +178,7 @@ def more(cluster: Cluster, node_class: str, view: View, found: Collection[Member
     return free[:delta]
 
 
-def fewer(node_class: str, found: Collection[Member], delta: int) -> list[str]:
+def fewer(node_class: str, found: Collection[GroupMember], delta: int) -> list[str]:
     """The slots that a smaller target leaves out, none of them up: those with an error, then the newest.
 
     Raises:
@@ -195,7 +197,7 @@ def fewer(node_class: str, found: Collection[Member], delta: int) -> list[str]:
 
 
 def named(
-    cluster: Cluster, node_class: str, every: Mapping[str, Sequence[Member]], ids: Sequence[str]
+    cluster: Cluster, node_class: str, every: Mapping[str, Sequence[GroupMember]], ids: Sequence[str]
 ) -> list[str]:
     """The slots of nodes that are to be deleted; those that are gone already are left out.
 
@@ -221,7 +223,7 @@ def named(
     ]
 
 
-def group_of(every: Mapping[str, Sequence[Member]], id: str) -> str | None:  # noqa: A002
+def group_of(every: Mapping[str, Sequence[GroupMember]], id: str) -> str | None:  # noqa: A002
     """The group of a node; ``None`` if it is not of gpucloud, or gone."""
     return next(
         (name for name, found in every.items() if any(id in {each.id, each.wish} for each in found)), None

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.kubernetes.join import Joining
-from gpucloud.elastic.kubernetes.shapes import Shape
+from gpucloud.elastic.kubernetes.shapes import GroupShape
 from gpucloud.errors import UsageError
 
 _NAME = re.compile("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -54,7 +54,7 @@ class Filling:
 
     cluster: Cluster
     text: str
-    shapes: Mapping[str, Shape]
+    shapes: Mapping[str, GroupShape]
     image: str
     joining: Joining
     deployment: str | None = None

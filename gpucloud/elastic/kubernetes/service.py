@@ -25,14 +25,14 @@ from gpucloud.elastic.kubernetes.groups import (
     CLUSTER_LABEL,
     GPU_LABEL,
     PROVISION,
-    Member,
+    GroupMember,
     MemberState,
     NotOfGroupError,
     SizeError,
     group_of,
     target,
 )
-from gpucloud.elastic.kubernetes.shapes import Shape, labels, price_of_pod, quantity
+from gpucloud.elastic.kubernetes.shapes import GroupShape, labels, price_of_pod, quantity
 from gpucloud.errors import GpucloudError, UsageError
 
 AT_ONCE = 16
@@ -53,15 +53,15 @@ class Capacity(Protocol):
         """The cluster; its classes are the groups."""
         ...
 
-    def members(self) -> Mapping[str, Sequence[Member]]:
+    def members(self) -> Mapping[str, Sequence[GroupMember]]:
         """The nodes of each group."""
         ...
 
-    def shape(self, node_class: str) -> Shape:
+    def shape(self, node_class: str) -> GroupShape:
         """The least that a node of a group has. Raises :class:`GpucloudError` if nothing matches its spec."""
         ...
 
-    def usd_per_hour(self, member: Member) -> Decimal | None:
+    def usd_per_hour(self, member: GroupMember) -> Decimal | None:
         """The price of a node; ``None`` if it is not known."""
         ...
 
@@ -172,7 +172,7 @@ class Service:
     def PricingPodPrice(self, request: wire.PricingPodPriceRequest) -> wire.PricingPodPriceResponse:  # noqa: N802
         """What a pod costs in a time, in USD: its share of the cheapest node that it fits on."""
         requests = _requests(core.Pod.FromString(request.pod_bytes))
-        shapes: list[Shape] = []
+        shapes: list[GroupShape] = []
         for name in self.capacity.cluster.classes:
             try:
                 shapes.append(self.capacity.shape(name))
@@ -215,7 +215,7 @@ class Service:
         """
         return self.capacity.cluster.classes[name]
 
-    def _members(self, name: str) -> Sequence[Member]:
+    def _members(self, name: str) -> Sequence[GroupMember]:
         self._class(name)
         return self.capacity.members()[name]
 
@@ -328,7 +328,7 @@ def _group(name: str, node_class: NodeClass) -> wire.NodeGroup:
     return wire.NodeGroup(id=name, minSize=0, maxSize=node_class.max, debug=debug)
 
 
-def _instance(member: Member) -> wire.Instance:
+def _instance(member: GroupMember) -> wire.Instance:
     status = wire.InstanceStatus(instanceState=_STATES[member.state])
     if member.error is not None:
         status.errorInfo.CopyFrom(
@@ -341,7 +341,7 @@ def _instance(member: Member) -> wire.Instance:
     return wire.Instance(id=member.id, status=status)
 
 
-def _template(cluster: str, node_class: str, shape: Shape) -> core.Node:
+def _template(cluster: str, node_class: str, shape: GroupShape) -> core.Node:
     quantities = {name: core.Quantity(string=value) for name, value in shape.resources.items()}
     named = {
         **labels(cluster, node_class, shape.gpu_model),

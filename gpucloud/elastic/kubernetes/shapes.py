@@ -22,7 +22,7 @@ _ARCHITECTURES: Mapping[str, str] = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class GroupShape:
     """The least that each offer of a class has, and the price of the cheapest, per hour."""
 
     cpus: int
@@ -45,11 +45,11 @@ class Shape:
         }
 
 
-def shape_of(offers: Sequence[Offer], disk_gib: int) -> Shape:
+def shape_of(offers: Sequence[Offer], disk_gib: int) -> GroupShape:
     """The shape of a class, by the offers that match its spec: at least one."""
     prices = [offer.price_usd for offer in offers if offer.price_usd is not None]
     memory = min(offer.memory_gib for offer in offers)
-    return Shape(
+    return GroupShape(
         cpus=min(offer.vcpus for offer in offers),
         memory_bytes=int(memory * GIB * USABLE_MEMORY),
         gpus=max(int(min(offer.gpu_count for offer in offers)), 1),  # a share of one is one device
@@ -88,7 +88,7 @@ def quantity(text: str) -> Decimal:
     return Decimal(number).scaleb(powers[suffix])
 
 
-def price_of_pod(requests: Mapping[str, Decimal], shapes: Iterable[Shape]) -> Decimal | None:
+def price_of_pod(requests: Mapping[str, Decimal], shapes: Iterable[GroupShape]) -> Decimal | None:
     """What a pod costs per hour: its share of the cheapest node that it fits on; ``None`` if it fits on none.
 
     Its share is the largest of its shares of any resource: who takes all GPUs takes the node.

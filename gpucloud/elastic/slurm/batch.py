@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpucloud.elastic.slurm.shapes import Shape
+from gpucloud.elastic.slurm.shapes import SlurmShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ TEMPLATES: Mapping[str, Template] = {
 }
 
 
-def template(name: str, shapes: Sequence[Shape]) -> str:
+def template(name: str, shapes: Sequence[SlurmShape]) -> str:
     """A batch script for a preset; its class is the first of the cluster, which the user changes."""
     chosen, shape = TEMPLATES[name], shapes[0]
     lines = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import which
 
 from gpucloud.elastic.slurm.rules import Update
-from gpucloud.elastic.slurm.states import JOB_FORMAT, Job, Node, read_jobs, read_nodes, version
+from gpucloud.elastic.slurm.states import JOB_FORMAT, SlurmJob, SlurmNode, read_jobs, read_nodes, version
 from gpucloud.errors import GpucloudError, UsageError
 
 TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ class Controller:
         if which("scontrol", path=self.variables.get("PATH", os.defpath)) is None:
             raise _elsewhere("scontrol")
 
-    def nodes(self, hostlist: str | None = None) -> list[Node]:
+    def nodes(self, hostlist: str | None = None) -> list[SlurmNode]:
         """Its nodes, or some.
 
         Raises:
@@ -51,7 +51,7 @@ class Controller:
         """
         return read_nodes(self._run("scontrol", "--oneliner", "show", "node", *filter(None, (hostlist,))))
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SlurmJob]:
         """The jobs that run or wait for their nodes to come up.
 
         Raises:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.slurm.batch import TEMPLATES, template
 from gpucloud.elastic.slurm.node import SLICES, TASK_PROLOG
-from gpucloud.elastic.slurm.shapes import Shape, hostlist, ports
+from gpucloud.elastic.slurm.shapes import SlurmShape, hostlist, ports
 
 INCLUDE, GRES, ENVIRONMENT, LOG = "gpucloud.conf", "gres.conf", "environment", "gpucloud.log"
 PROGRAMS = ("resume", "suspend", "fail", "sync")
@@ -26,7 +26,7 @@ WRITTEN = "Written by `gpucloud slurm init`, digest "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class ControllerHost:
     """The controller's machine.
 
     Attributes:
@@ -58,7 +58,7 @@ class File:
     theirs: bool = False
 
 
-def files(site: Site, cluster: Cluster, shapes: Sequence[Shape]) -> list[File]:
+def files(site: ControllerHost, cluster: Cluster, shapes: Sequence[SlurmShape]) -> list[File]:
     """All files, in the order in which a person meets them."""
     return [
         File(name=INCLUDE, text=_signed(include_text(site, cluster, shapes))),
@@ -88,7 +88,7 @@ def is_edited(text: str) -> bool:
 # --- slurm.conf
 
 
-def include_text(site: Site, cluster: Cluster, shapes: Sequence[Shape]) -> str:
+def include_text(site: ControllerHost, cluster: Cluster, shapes: Sequence[SlurmShape]) -> str:
     """What slurm.conf includes: settings for nodes that come and go, the nodes and the partitions."""
     idle_s, names = (
         int(cluster.idle.total_seconds()),
@@ -124,7 +124,7 @@ def include_text(site: Site, cluster: Cluster, shapes: Sequence[Shape]) -> str:
     )
 
 
-def _settings(site: Site) -> list[str]:
+def _settings(site: ControllerHost) -> list[str]:
     addresses = "cloud_dns" if site.sandbox else "cloud_reg_addrs"
     reasons = (
         "# All nodes have the address of this machine, each a port of its own."
@@ -171,7 +171,7 @@ def _settings(site: Site) -> list[str]:
     ]
 
 
-def _nodes(site: Site, cluster: Cluster, shapes: Sequence[Shape]) -> Iterable[str]:
+def _nodes(site: ControllerHost, cluster: Cluster, shapes: Sequence[SlurmShape]) -> Iterable[str]:
     numbers = ports(cluster, PORTS[int(_digest(site.folder), 16) % len(PORTS)])
     for shape in shapes:
         first, last = numbers[shape.node_class]
@@ -183,7 +183,7 @@ def _nodes(site: Site, cluster: Cluster, shapes: Sequence[Shape]) -> Iterable[st
         )
 
 
-def gres_text(cluster: Cluster, shapes: Sequence[Shape], devices: str = "") -> str:
+def gres_text(cluster: Cluster, shapes: Sequence[SlurmShape], devices: str = "") -> str:
     """gres.conf: which device files the GPUs of a class are; slices are counted by files of our own.
 
     Args:
@@ -214,7 +214,7 @@ def hosts_text(cluster: Cluster) -> str:
 # --- programs
 
 
-def program_text(site: Site, name: str) -> str:
+def program_text(site: ControllerHost, name: str) -> str:
     """A program that slurmctld or a timer starts."""
     what = ("slurm", name, "--cluster", site.cluster_file)
     return "\n".join(
@@ -232,7 +232,7 @@ def program_text(site: Site, name: str) -> str:
     )
 
 
-def environment_text(site: Site) -> str:
+def environment_text(site: ControllerHost) -> str:
     """The environment of the programs, in the syntax of a shell; the user adds to it."""
     lines = [
         "# The environment of the programs beside this file: SlurmUser's, readable by nobody else (0600).",
@@ -243,7 +243,7 @@ def environment_text(site: Site) -> str:
     return "\n".join([*lines, ""])
 
 
-def timer_files(site: Site, cluster: Cluster) -> list[File]:
+def timer_files(site: ControllerHost, cluster: Cluster) -> list[File]:
     """What starts ``sync`` each minute: a systemd timer, or one line for cron or scrontab."""
     name = f"gpucloud-slurm-{cluster.name}"
     service = [
@@ -281,7 +281,7 @@ def timer_files(site: Site, cluster: Cluster) -> list[File]:
 # --- the submit filter
 
 
-def filter_text(cluster: Cluster, shapes: Sequence[Shape]) -> str:
+def filter_text(cluster: Cluster, shapes: Sequence[SlurmShape]) -> str:
     """``job_submit.lua``: refuses a job that may cost more than its ``--comment=max-usd=…``."""
     rows = [
         f'  {{name = "{shape.node_class}", gres = "{shape.gres}", usd = {shape.limit_usd or "nil"}}},'

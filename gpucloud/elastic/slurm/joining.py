@@ -30,7 +30,7 @@ class NotJoinedError(GpucloudError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class SlurmJoining:
     """What nodes need to join.
 
     Attributes:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpucloud.elastic.rules import Backoff, Do, Slot, SlotState
-from gpucloud.elastic.slurm.shapes import Market, features
-from gpucloud.elastic.slurm.states import Job, Node
+from gpucloud.elastic.rules import Do, LaunchPause, Slot, SlotState
+from gpucloud.elastic.slurm.shapes import CheapestPlace, features
+from gpucloud.elastic.slurm.states import SlurmJob, SlurmNode
 
 if TYPE_CHECKING:
     from gpucloud.elastic.fleet import Reconciled
@@ -49,7 +49,7 @@ def _reason(text: str) -> str:
     return f"reason={OURS}{plain[:LONGEST_REASON]}"
 
 
-def of_lost(nodes: Iterable[Node], reasons: Mapping[str, str]) -> list[Update]:
+def of_lost(nodes: Iterable[SlurmNode], reasons: Mapping[str, str]) -> list[Update]:
     """What to tell of nodes that Slurm wants, and that will not come, are gone, or are of no use.
 
     Args:
@@ -82,10 +82,10 @@ def reasons_of(done: Reconciled) -> dict[str, str]:
 
 
 def of_classes(
-    nodes: Iterable[Node],
+    nodes: Iterable[SlurmNode],
     class_of: Callable[[str], str],
-    pauses: Mapping[str, Backoff],
-    markets: Mapping[str, Market],
+    pauses: Mapping[str, LaunchPause],
+    markets: Mapping[str, CheapestPlace],
 ) -> list[Update]:
     """What to tell of nodes that are powered down: whether they can be had, and at what price.
 
@@ -108,7 +108,7 @@ def of_classes(
     return [Update(tuple(names), settings) for settings, names in found.items()]
 
 
-def _of_powered_down(node: Node, pause: Backoff | None) -> Iterator[str]:
+def _of_powered_down(node: SlurmNode, pause: LaunchPause | None) -> Iterator[str]:
     ours = "DRAIN" in node.states and node.reason.startswith(OURS)
     if "DOWN" in node.states or (ours and pause is None):
         yield "state=resume"
@@ -118,7 +118,7 @@ def _of_powered_down(node: Node, pause: Backoff | None) -> Iterator[str]:
 
 
 def of_machines(
-    nodes: Mapping[str, Node], slots: Iterable[Slot], version: tuple[int, int]
+    nodes: Mapping[str, SlurmNode], slots: Iterable[Slot], version: tuple[int, int]
 ) -> Iterator[Update]:
     """What to tell of nodes that are up: cloud, type and price, for users and for accounting."""
     for slot in slots:
@@ -134,7 +134,7 @@ def of_machines(
         yield Update((slot.name,), tuple(settings))
 
 
-def of_jobs(jobs: Iterable[tuple[Job, Sequence[str]]], slots: Iterable[Slot]) -> Iterator[Update]:
+def of_jobs(jobs: Iterable[tuple[SlurmJob, Sequence[str]]], slots: Iterable[Slot]) -> Iterator[Update]:
     """What accounting is told of jobs: the machines that they run on, with their prices.
 
     Args:

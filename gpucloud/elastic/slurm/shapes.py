@@ -17,7 +17,7 @@ UNKNOWN_WEIGHT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Market:
+class CheapestPlace:
     """Where a class is cheapest now.
 
     Attributes:
@@ -37,7 +37,7 @@ class Market:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class SlurmShape:
     """The nodes of a class as Slurm knows them.
 
     Attributes:
@@ -58,7 +58,7 @@ class Shape:
     gpus: int
     gres: str
     sliced: bool
-    market: Market
+    market: CheapestPlace
     limit_usd: Decimal | None
 
     @property
@@ -72,7 +72,7 @@ def features(*words: str | None) -> str:
     return ",".join(dict.fromkeys(word for word in words if word))
 
 
-def shape_of(name: str, node_class: NodeClass, offers: Sequence[Offer]) -> Shape:
+def shape_of(name: str, node_class: NodeClass, offers: Sequence[Offer]) -> SlurmShape:
     """The nodes of a class: what all of its offers have at least.
 
     Args:
@@ -84,7 +84,7 @@ def shape_of(name: str, node_class: NodeClass, offers: Sequence[Offer]) -> Shape
     kinds = {wish.mig or (wish.model or "").lower() for wish in wishes}
     slices = [int(wish.min_count) for wish in wishes if wish.mig]
     memory_gib = spec.memory or min(Decimal(offer.memory_gib) for offer in offers)
-    return Shape(
+    return SlurmShape(
         node_class=name,
         count=node_class.max,
         cpus=spec.cpus or min(offer.vcpus for offer in offers),
@@ -107,13 +107,13 @@ def slices_of(classes: Mapping[str, NodeClass]) -> Mapping[str, int]:
     }
 
 
-def market_of(offers: Collection[Offer]) -> Market:
+def market_of(offers: Collection[Offer]) -> CheapestPlace:
     """The cheapest offer with a known price."""
     priced = [offer for offer in offers if offer.price_usd is not None]
     if not priced:
-        return Market(usd=None)
+        return CheapestPlace(usd=None)
     best = min(priced, key=lambda offer: offer.price_usd or Decimal(0))
-    return Market(usd=best.price_usd, cloud=best.cloud, purchase=best.purchase)
+    return CheapestPlace(usd=best.price_usd, cloud=best.cloud, purchase=best.purchase)
 
 
 def hostlist(cluster: Cluster, node_class: str) -> str:

@@ -16,7 +16,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class SlurmNode:
     """A node as slurmctld has it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SlurmJob:
     """A job that has nodes.
 
     Attributes:
@@ -68,7 +68,7 @@ class Job:
     note: str = ""
 
 
-def read_nodes(text: str) -> list[Node]:
+def read_nodes(text: str) -> list[SlurmNode]:
     """The nodes in what ``scontrol --oneliner show node`` prints."""
     return [_node(line) for line in text.splitlines() if line.startswith("NodeName=")]
 
@@ -78,11 +78,11 @@ _COMMENT = re.compile(r"\sComment=(.*?)(?=\s[A-Z]\w+=|$)")
 _REASON = re.compile(r"\sReason=(.*?)(?: \[[^\]]*@[^\]]*\])?(?=\sComment=|\sExtra=|\s*$)")
 
 
-def _node(line: str) -> Node:
+def _node(line: str) -> SlurmNode:
     fields = dict(cast("list[tuple[str, str]]", _FIELD.findall(line)))
     reason, note = _REASON.search(line), _COMMENT.search(line)
     features, weight = fields.get("AvailableFeatures", ""), fields.get("Weight", "")
-    return Node(
+    return SlurmNode(
         name=fields["NodeName"],
         states=frozenset(fields.get("State", "").replace("*", "").split("+")),
         reason=reason[1] if reason else "",
@@ -96,11 +96,11 @@ JOB_FORMAT = "JobID:|,StateCompact:|,NodeList:|,AdminComment:"
 """The fields of :func:`read_jobs`, for ``squeue --Format``."""
 
 
-def read_jobs(text: str) -> list[Job]:
+def read_jobs(text: str) -> list[SlurmJob]:
     """The jobs in what ``squeue --noheader --Format`` prints of :data:`JOB_FORMAT`."""
     rows = [line.split("|", 3) for line in text.splitlines() if line.count("|") >= 3]
     return [
-        Job(id=job, state=state, nodes=nodes, note="" if note.strip() == "(null)" else note.strip())
+        SlurmJob(id=job, state=state, nodes=nodes, note="" if note.strip() == "(null)" else note.strip())
         for job, state, nodes, note in rows
         if nodes
     ]
@@ -185,6 +185,6 @@ def version(text: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def by_name(nodes: Iterable[Node]) -> Mapping[str, Node]:
+def by_name(nodes: Iterable[SlurmNode]) -> Mapping[str, SlurmNode]:
     """Nodes by their names."""
     return {node.name: node for node in nodes}

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from gpucloud.elastic.slurm.commands import Controller
-from gpucloud.elastic.slurm.joining import Joining, NotJoinedError
+from gpucloud.elastic.slurm.joining import NotJoinedError, SlurmJoining
 
 
-def joining(folder: Path, answer: str) -> Joining:
+def joining(folder: Path, answer: str) -> SlurmJoining:
     """What waits for a node, where ``scontrol`` runs this."""
     (folder / "scontrol").write_text(f"#!/bin/sh\n{answer}\n")
     (folder / "scontrol").chmod(0o755)
     controller = Controller({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
-    return Joining(controller=controller, gres="", slices={}, register_s=0.0)
+    return SlurmJoining(controller=controller, gres="", slices={}, register_s=0.0)
 
 
 def test_a_node_has_joined_when_it_has_registered_and_not_too_small(tmp_path: Path) -> None:

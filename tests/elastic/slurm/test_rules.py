@@ -10,21 +10,21 @@ import pytest
 
 from gpucloud import Money, Slot, SlotState
 from gpucloud.elastic.fleet import Reconciled
-from gpucloud.elastic.rules import Action, Backoff, Do
+from gpucloud.elastic.rules import Action, Do, LaunchPause
 from gpucloud.elastic.slurm.rules import Update, of_classes, of_jobs, of_lost, of_machines, reasons_of
-from gpucloud.elastic.slurm.shapes import Market
-from gpucloud.elastic.slurm.states import Job, Node
+from gpucloud.elastic.slurm.shapes import CheapestPlace
+from gpucloud.elastic.slurm.states import SlurmJob, SlurmNode
 from tests.builders import START
 
 ONE, TWO = "lab-t4-1", "lab-t4-2"
-PAUSE = {"t4": Backoff(START + timedelta(minutes=10), "no capacity anywhere")}
-MARKET = Market(usd=Decimal("0.1578"), cloud="aws", purchase="spot")
+PAUSE = {"t4": LaunchPause(START + timedelta(minutes=10), "no capacity anywhere")}
+MARKET = CheapestPlace(usd=Decimal("0.1578"), cloud="aws", purchase="spot")
 
 
-def node(states: str, name: str = ONE, **values: Any) -> Node:
+def node(states: str, name: str = ONE, **values: Any) -> SlurmNode:
     """A node in these states, which has its class as its weight and features say."""
     given: dict[str, Any] = {"weight": MARKET.weight, "features": "t4,aws,spot", **values}
-    return Node(name=name, states=frozenset(states.split("+")), **given)
+    return SlurmNode(name=name, states=frozenset(states.split("+")), **given)
 
 
 def slot(state: str, name: str = ONE, **values: Any) -> Slot:
@@ -115,6 +115,6 @@ def test_accounting_gets_cloud_type_and_price_as_far_as_the_version_can() -> Non
     assert new.settings[2:] == ("instanceid=b-1", "instancetype=g4dn.xlarge", f"extra={note}")
     assert list(of_machines({ONE: node("IDLE", note=note)}, [ready], (23, 11))) == []
     assert list(of_machines({ONE: node("IDLE+POWERING_UP")}, [ready], (23, 11))) == []
-    job = Job(id="7", state="R", nodes=ONE)
+    job = SlurmJob(id="7", state="R", nodes=ONE)
     assert list(of_jobs([(job, [ONE])], [ready])) == [Update(("7",), (f"admincomment={note}",), is_job=True)]
     assert list(of_jobs([(job, [TWO])], [ready])) == []

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from gpucloud import GpucloudError
-from gpucloud.elastic.slurm.states import Job, Node, expand, gangs, jobs_nodes, read_jobs, read_nodes, version
+from gpucloud.elastic.slurm.states import (
+    SlurmJob,
+    SlurmNode,
+    expand,
+    gangs,
+    jobs_nodes,
+    read_jobs,
+    read_nodes,
+    version,
+)
 
 UP = (
     "NodeName=lab-t4-1 Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 CPUTot=4 AvailableFeatures=t4,spot "
@@ -20,7 +29,7 @@ DOWN = "NodeName=lab-t4-2 State=IDLE+CLOUD+POWERED_DOWN Weight=1 BootTime=None"
 
 def test_nodes_are_read_with_states_reason_and_note() -> None:
     assert read_nodes(f"{UP}\n{DOWN}\n") == [
-        Node(
+        SlurmNode(
             name="lab-t4-1",
             states=frozenset({"IDLE", "CLOUD", "DRAIN", "INVALID_REG"}),
             reason="gres/gpu count reported lower than configured (0 < 1)",
@@ -28,7 +37,7 @@ def test_nodes_are_read_with_states_reason_and_note() -> None:
             features="t4,spot",
             note="aws use1-az1 g4dn.xlarge spot 0.158 USD/h",
         ),
-        Node(name="lab-t4-2", states=frozenset({"IDLE", "CLOUD", "POWERED_DOWN"})),
+        SlurmNode(name="lab-t4-2", states=frozenset({"IDLE", "CLOUD", "POWERED_DOWN"})),
     ]
 
 
@@ -83,8 +92,8 @@ def test_the_nodes_of_a_job_are_one_gang_for_each_class_and_each_node_is_in_one(
 def test_jobs_are_read_with_what_accounting_has_of_them() -> None:
     text = "1|R|lab-t4-[1-2]|(null)\n2|PD||(null)\n3|CF|lab-t4-3|aws g4dn.xlarge\n"
     assert read_jobs(text) == [
-        Job(id="1", state="R", nodes="lab-t4-[1-2]"),
-        Job(id="3", state="CF", nodes="lab-t4-3", note="aws g4dn.xlarge"),
+        SlurmJob(id="1", state="R", nodes="lab-t4-[1-2]"),
+        SlurmJob(id="3", state="CF", nodes="lab-t4-3", note="aws g4dn.xlarge"),
     ]
 
 

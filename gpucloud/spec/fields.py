@@ -16,7 +16,7 @@ from typing import Literal, cast
 from gpucloud.spec.presets import NAMES as PRESETS
 from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, RDMA
 from gpucloud_pricing.gpu_models import BY_NAME
-from gpucloud_pricing.gpus import BadWishError, in_grammar, parse_requirements
+from gpucloud_pricing.gpus import BadGpuError, in_grammar, parse_requirements
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.suggestions import closest
 
@@ -309,7 +309,7 @@ def gpu(value: object) -> str:
     word = in_grammar(",".join(_items(value, "MODEL[-MEMORYGB][:COUNT], such as A100:8")))
     try:
         parse_requirements(word)
-    except BadWishError as error:
+    except BadGpuError as error:
         if error.types is not None:
             use = f"use --instance-type {shlex.quote(error.types)}, in a file instance_types"
             raise ValueError(f"{error}: {use}") from None

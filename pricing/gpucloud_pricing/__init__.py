@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpucloud_pricing.explanation import Explanation, Reason, Refusal, Relaxation
     from gpucloud_pricing.gpu_models import MODELS, GpuModel
     from gpucloud_pricing.gpus import (
-        BadWishError,
+        BadGpuError,
         GpuRequirement,
         format_count,
         format_requirement,
@@ -48,7 +48,7 @@ _MODULES = {
     "gpucloud_pricing.demand": "Demand",
     "gpucloud_pricing.explanation": "Explanation Reason Refusal Relaxation",
     "gpucloud_pricing.gpu_models": "MODELS GpuModel",
-    "gpucloud_pricing.gpus": "BadWishError GpuRequirement format_count format_requirement parse_requirements",
+    "gpucloud_pricing.gpus": "BadGpuError GpuRequirement format_count format_requirement parse_requirements",
     "gpucloud_pricing.market": "Market",
     "gpucloud_pricing.places": "BadPlaceError",
     "gpucloud_pricing.purchases": "COMMITMENTS PURCHASES",
@@ -62,8 +62,8 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "COMMITMENTS",
     "MODELS",
     "PURCHASES",
+    "BadGpuError",
     "BadPlaceError",
-    "BadWishError",
     "Billing",
     "Commitment",
     "Demand",

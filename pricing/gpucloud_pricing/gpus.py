@@ -17,7 +17,7 @@ from gpucloud_pricing.gpu_models import BY_NAME, MODELS, GpuModel
 from gpucloud_pricing.suggestions import closest
 
 __all__ = [
-    "BadWishError",
+    "BadGpuError",
     "GpuModel",
     "GpuRequirement",
     "format_requirement",
@@ -31,7 +31,7 @@ _SHARE_DIGITS = Decimal("0.000001")  # the price data writes a sixth of a GPU as
 _GB = r"-?gi?b?"
 
 
-class BadWishError(ValueError):
+class BadGpuError(ValueError):
     """A GPU demand that cannot be read.
 
     Attributes:
@@ -79,10 +79,10 @@ def parse_requirements(text: str) -> tuple[GpuRequirement, ...]:
     """Reads a GPU demand: its alternatives in the order written.
 
     Raises:
-        BadWishError: a part cannot be read.
+        BadGpuError: a part cannot be read.
     """
     if len(text) > 1000:
-        raise BadWishError("a GPU demand of over 1000 characters", value=text[:40] + "…")
+        raise BadGpuError("a GPU demand of over 1000 characters", value=text[:40] + "…")
     return tuple(_parse_requirement(part.strip()) for part in text.split(","))
 
 
@@ -140,7 +140,7 @@ def _plain(name: str) -> str:
 def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Decimal | None]:
     text = _plain(name)
     if not text:
-        raise BadWishError(f"no GPU model in {part!r}", value=part, allowed=BY_NAME)
+        raise BadGpuError(f"no GPU model in {part!r}", value=part, allowed=BY_NAME)
     if memory := re.fullmatch(
         rf"([0-9]{{1,4}}){_GB}(-?\.\.)?|([0-9]{{1,4}})?(?:{_GB})?-?\.\.-?([0-9]{{1,4}}){_GB}", text
     ):
@@ -148,7 +148,7 @@ def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Deci
         if exact:
             return None, Decimal(exact), None if open_end else Decimal(exact)
         if low and int(low) > int(high):
-            raise BadWishError(f"the memory range {name!r} is reversed", value=name)
+            raise BadGpuError(f"the memory range {name!r} is reversed", value=name)
         return None, Decimal(low) if low else None, Decimal(high)
     named = _names().fullmatch(text)
     if named is None:
@@ -158,7 +158,7 @@ def _parse_model(name: str, part: str) -> tuple[str | None, Decimal | None, Deci
         size = model.memory_names.get(int(named[2]), int(named[2]))
         if size not in model.memory_gib:
             sizes = [f"{model.name}-{gib}GB" for gib in model.memory_gib]
-            raise BadWishError(
+            raise BadGpuError(
                 f"{model.name} has no {named[2]} GB variant; there is {' and '.join(sizes)}",
                 value=name,
                 allowed=sizes,
@@ -174,9 +174,9 @@ def _parse_mig(profile: str, model: str | None, memory: Decimal | None, low: Dec
     if text not in allowed:
         what = model or "a GPU of any model"
         has = f"it has {', '.join(allowed)}" if allowed else "no MIG profiles are known for it"
-        raise BadWishError(f"{what} has no MIG profile {profile!r}; {has}", value=profile, allowed=allowed)
+        raise BadGpuError(f"{what} has no MIG profile {profile!r}; {has}", value=profile, allowed=allowed)
     if low < 1:
-        raise BadWishError("a share of a MIG slice does not exist", value=profile)
+        raise BadGpuError("a share of a MIG slice does not exist", value=profile)
     return text
 
 
@@ -184,7 +184,7 @@ def _parse_count(text: str, part: str) -> tuple[Decimal, Decimal]:
     low, dots, high = text.partition("..")
     lowest, highest = _parse_number(low, part), _parse_number(high if dots else low, part)
     if lowest > highest:
-        raise BadWishError(f"the range {text!r} is reversed", value=text)
+        raise BadGpuError(f"the range {text!r} is reversed", value=text)
     return lowest, highest
 
 
@@ -192,14 +192,14 @@ def _parse_number(text: str, part: str) -> Decimal:
     allowed = ("8", "1..4", "1/6")
     number = re.fullmatch(r"\s*([0-9]{1,4})(?:/([0-9]{1,2}))?\s*", text)
     if number is None:
-        raise BadWishError(
+        raise BadGpuError(
             f"{text!r} in {part!r} is no count of GPUs; a count is 8, 1..4 or a share like 1/6",
             value=text,
             allowed=allowed,
         )
     top, bottom = int(number[1]), int(number[2] or 1)
     if bottom == 0 or top == 0 or top > MAX_COUNT or (number[2] and top >= bottom):
-        raise BadWishError(
+        raise BadGpuError(
             f"{text!r} in {part!r}: a count is 1 to {MAX_COUNT}, a share is between 0 and 1",
             value=text,
             allowed=allowed,
@@ -242,7 +242,7 @@ def _names() -> re.Pattern[str]:
     return re.compile(rf"(?:nvidia-?)?(?:tesla-?)?({'|'.join(patterns)})(?:-?([0-9]{{1,4}}){_GB})?")
 
 
-def _unknown(name: str, text: str) -> BadWishError:
+def _unknown(name: str, text: str) -> BadGpuError:
     """The error of a name that is no GPU: it may be that of an instance type, or begin the names of some."""
     from gpucloud_pricing.snapshot import shipped_type_names  # nothing else here needs the data
 
@@ -250,12 +250,12 @@ def _unknown(name: str, text: str) -> BadWishError:
     alike = [known for known in shipped_type_names() if fnmatchcase(known.lower(), f"{low}*")]
     exact = next((known for known in alike if known.lower() == low), None)
     if exact:
-        return BadWishError(f"{exact} is an instance type", value=name, types=exact)
+        return BadGpuError(f"{exact} is an instance type", value=name, types=exact)
     if len(low) > 1 and alike:
         types = f"{name.rstrip('*')}*"
         what = f"{name!r} begins the names of instance types, such as {alike[0]}"
-        return BadWishError(what, value=name, types=types)
-    return BadWishError(f"unknown GPU {name!r}", value=name, allowed=BY_NAME, nearest=_nearest(text))
+        return BadGpuError(what, value=name, types=types)
+    return BadGpuError(f"unknown GPU {name!r}", value=name, allowed=BY_NAME, nearest=_nearest(text))
 
 
 def _nearest(text: str) -> str | None:

@@ -37,13 +37,13 @@ class BadPlaceError(ValueError):
         zone_ids: Iterable[str] = (),
     ) -> None:
         plain = value.removeprefix("!")
-        close = [] if zone_ids else _most_like(plain, names, most=1, least=0.6)
+        close = [] if zone_ids else _closest_names(plain, names, most=1, least=0.6)
         hint = f"; did you mean {close[0]}?" if close else ""
         super().__init__(f"unknown {field.removesuffix('s').replace('_', ' ')} {value!r}{hint}")
         self.field = field
         self.value = value
         self.nearest = close[0] if close else None
-        misspelt = bool(_most_like(plain, names, most=1, least=0.8))
+        misspelt = bool(_closest_names(plain, names, most=1, least=0.8))
         self.existing = (
             f"zones of {plain[:-1]} are written as IDs: {', '.join(sorted(zone_ids))}. A name such as "
             f"{plain} is another zone in each account; `aws ec2 describe-availability-zones` shows "
@@ -123,7 +123,7 @@ def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]], *,
     head = f"{what} of "
     if count > most:
         some = frozenset(
-            _most_like(pattern, frozenset[str]().union(*names.values()), most=MOST_LIKE, least=0)
+            _closest_names(pattern, frozenset[str]().union(*names.values()), most=MOST_LIKE, least=0)
         )
         names = {cloud: each & some for cloud, each in names.items()}
         head = f"the most similar of {count} {what}: "
@@ -132,8 +132,8 @@ def _listing(field: str, pattern: str, by_cloud: Mapping[str, Iterable[str]], *,
     )
 
 
-def _most_like(pattern: str, names: frozenset[str], *, most: int, least: float) -> list[str]:
-    """The names most like a pattern, whatever their case, the likest first; ``least`` from 0 to 1."""
+def _closest_names(pattern: str, names: frozenset[str], *, most: int, least: float) -> list[str]:
+    """The names most like a pattern, whatever their case, the closest first; ``least`` from 0 to 1."""
     by_lower = {name.lower(): name for name in sorted(names)}
     return [by_lower[low] for low in closest(pattern.lower(), by_lower, most=most, least=least)]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpucloud_pricing import (
     MODELS,
-    BadWishError,
+    BadGpuError,
     GpuRequirement,
     Market,
     format_requirement,
@@ -67,7 +67,7 @@ def test_the_grammar_forgives_spelling_and_means_one_thing(text: str, written: s
     ],
 )
 def test_a_bad_demand_says_what_is_wrong_and_what_is_near(text: str, message: str) -> None:
-    with pytest.raises(BadWishError) as caught:
+    with pytest.raises(BadGpuError) as caught:
         parse_requirements(text)
     assert message in str(caught.value)
 
@@ -88,12 +88,12 @@ def test_counts_as_other_tools_write_them_are_put_into_the_grammar(written: str,
 
 
 def test_a_model_whose_memory_lacks_its_unit_is_told_with_it() -> None:
-    with pytest.raises(BadWishError, match="did you mean A100-80GB"):
+    with pytest.raises(BadGpuError, match="did you mean A100-80GB"):
         parse_requirements("A100-80")
 
 
 def test_a_bad_model_carries_the_value_the_choices_and_the_nearest() -> None:
-    with pytest.raises(BadWishError) as caught:
+    with pytest.raises(BadGpuError) as caught:
         parse_requirements("T4:1,A10O:2")
     assert caught.value.value == "A10O"
     assert caught.value.nearest == "A100"
@@ -140,7 +140,7 @@ def test_whatever_is_written_is_read_back_the_same(wanted: list[GpuRequirement])
 def test_any_text_is_either_a_demand_or_one_clear_error(text: str) -> None:
     try:
         found = parse_requirements(text)
-    except BadWishError as error:
+    except BadGpuError as error:
         assert str(error)  # noqa: PT017
         return
     assert parse_requirements(",".join(map(format_requirement, found))) == found

@@ -65,7 +65,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Containers often set it: every process of a test would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled newest costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages translations site texts recording dist zipapp paths upgrade release rebuilt prices prices-wheel audit lock clean
+.PHONY: help setup lint $(LINTERS:%=lint-%) check test test-loaded test-shuffled newest costs thorough fidelity engines team foreign fuzz chaos torture interruptions demo bench docs docs-messages translations site texts recording dist zipapp paths release rebuilt prices prices-wheel audit lock clean
 
 .DELETE_ON_ERROR:
 
@@ -198,10 +198,7 @@ paths: zipapp  ## dist/ installed by pip, pipx and uv, and as one file, each fol
 
 release: setup  ## before a tag: the checks of the commit, then all files of a release in dist/, installed in every way
 	$(BIN)/python -m release.checks
-	@$(MAKE) --no-print-directory translations upgrade paths
-
-upgrade: setup  ## the version before, this one, the one before again, on one journal with living boxes
-	$(BIN)/python -m release.upgrade
+	@$(MAKE) --no-print-directory translations paths
 
 rebuilt: zipapp  ## a release is what this machine builds too: PUBLISHED=FOLDER has its files
 	diff "$(PUBLISHED)/SHA256SUMS" dist/SHA256SUMS

@@ -19,7 +19,7 @@ from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD, Run, best, run
 from benchmarks.table import Row
 from gpucloud.config import JOURNAL
-from gpucloud.journal.postgresql.schema import COLUMNS
+from gpucloud.journal.rows import COLUMNS
 from tests.journals import URL, a_server, administer, psql, url_of
 from tests.wire import Wire
 
@@ -33,11 +33,14 @@ PAIRS = 5
 BOXES = 1000
 LIST_TRIPS = 3
 LIST = (GPUCLOUD, "list")
-COPIED = {"events": ("id", "at", "box", "number", "type", "version", "data"), **COLUMNS}
+COPIED = {"events": ("id", "at", "box", "number", "type", "version", "data"), "states": COLUMNS}
 """The columns of the rows that are copied."""
-OWN = frozenset({("events", "id"), ("boxes", "id"), ("intents", "id"), ("boxes", "name")})
-"""The columns that differ in each copy, beside those that are called ``box``."""
-SETTLED = "UPDATE resources SET state = 'gone'"
+OWN = frozenset({("events", "id"), ("events", "box"), ("states", "id"), ("states", "name")})
+"""The columns that differ in each copy; a document differs by its id."""
+IN_FILE = "json_set(document, '$.id', states.id || '-' || {})"
+ON_SERVER = "jsonb_set(document::jsonb, '{{id}}', to_jsonb(states.id || '-' || {}))"
+"""The document of a copy."""
+SETTLED = "UPDATE states SET present = 0, unresolved = 0"
 """As a later command leaves them, which looks once more: what is not there yet is looked up by each."""
 BIG, EMPTY = "big", "empty"
 
@@ -113,8 +116,7 @@ def _fill_file(file: Path) -> None:
         connection.execute(SETTLED)
         numbers = "WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < {})"
         for table in COPIED:
-            left_out = frozenset({"n"})  # of all boxes, in a file
-            copies = _copy(table, "series.n", "series", left_out)
+            copies = _copy(table, IN_FILE, "series")
             connection.execute(f"{numbers.format(EVENTS // events)} {copies}")
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -126,17 +128,21 @@ def _fill_tables(url: str) -> None:
     [(events,)] = psql(url, "SELECT count(*) FROM events")
     psql(url, SETTLED)
     for table in COPIED:
-        psql(url, _copy(table, "series.n", f"generate_series(1, {EVENTS // events}) AS series(n)"))
+        psql(url, _copy(table, ON_SERVER, f"generate_series(1, {EVENTS // events}) AS series(n)"))
     administer(url, "VACUUM ANALYZE")
     [(events,)] = psql(url, "SELECT count(*) FROM events")
     assert events >= EVENTS, events
 
 
-def _copy(table: str, number: str, numbers: str, left_out: frozenset[str] = frozenset()) -> str:
+def _copy(table: str, document: str, numbers: str) -> str:
     """The statement that copies every row of a table for each number."""
-    columns = [each for each in COPIED[table] if each not in left_out]
+    columns = COPIED[table]
     values = [
-        f"{table}.{each} || '-' || {number}" if each == "box" or (table, each) in OWN else f"{table}.{each}"
+        document.format("series.n")
+        if each == "document"
+        else f"{table}.{each} || '-' || series.n"
+        if (table, each) in OWN
+        else f"{table}.{each}"
         for each in columns
     ]
     return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {table}, {numbers}"  # noqa: S608
@@ -178,10 +184,10 @@ def _by_wire(place: Place) -> Generator[tuple[Wire, Place]]:
 
 def _many(url: str) -> None:
     """Boxes that live."""
-    psql(url, "DELETE FROM boxes WHERE id NOT IN (SELECT id FROM boxes LIMIT 1)")
-    psql(url, "UPDATE boxes SET state = 'ready'")
-    for table in ("nodes", "usage", "boxes"):
-        psql(url, _copy(table, "series.n", f"generate_series(1, {BOXES - 1}) AS series(n)"))
+    psql(url, "DELETE FROM states WHERE id NOT IN (SELECT id FROM states WHERE kind = 'box' LIMIT 1)")
+    ready = """jsonb_set(document::jsonb, '{state}', '"ready"')"""
+    psql(url, f"UPDATE states SET living = 1, document = {ready}")  # noqa: S608
+    psql(url, _copy("states", ON_SERVER, f"generate_series(1, {BOXES - 1}) AS series(n)"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import statistics
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,6 @@ from typing import Any
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD
 from benchmarks.table import Row
-from gpucloud.journal.sqlite.schema import PROJECTIONS
 
 OWED = 1000
 RUNS = 3
@@ -27,35 +27,27 @@ def owe(journal: Path) -> None:
     """Copies a box whose end was begun until so many are owed; each has its own machines, which are gone."""
     with closing(sqlite3.connect(journal)) as connection, connection:
         connection.row_factory = sqlite3.Row
-        connection.execute("UPDATE boxes SET state = 'deleting' WHERE name = ?", (LEFT,))
-        [box] = connection.execute("SELECT id FROM boxes WHERE name = ?", (LEFT,)).fetchone()
-        left = connection.execute("SELECT id FROM resources WHERE box = ? AND state != 'gone'", (box,))
-        own = [id_ for (id_,) in left if id_.startswith(("i-", "vol-", "eni-"))]
-        own += [id_ for (id_,) in connection.execute("SELECT id FROM intents WHERE box = ?", (box,))]
-        for table in PROJECTIONS:
-            names = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
-            of = "id" if table == "boxes" else "box"
-            if of not in names:  # of runs and budgets
-                continue
-            query = f"SELECT * FROM {table} WHERE {of} = ?"  # noqa: S608
-            for row in connection.execute(query, (box,)).fetchall():
-                columns = [name for name in names if name != "n"]  # numbered by SQLite
-                copies = [_renamed(row, columns, box, own, number) for number in range(1, OWED)]
-                places = ", ".join(f":{column}" for column in columns)
-                insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608
-                connection.executemany(insert, copies)
+        [left] = connection.execute("SELECT * FROM states WHERE name = ?", (LEFT,)).fetchall()
+        document: dict[str, Any] = json.loads(left["document"]) | {"state": "deleting"}
+        own = [each["ref"]["id"] for each in document["resources"] if each["state"] != "gone"]
+        own = [id_ for id_ in own if id_.startswith(("i-", "vol-", "eni-"))]
+        own += [each["id"] for each in document["intents"]]
+        row = {**dict(left), "document": json.dumps(document)}
+        connection.execute("UPDATE states SET document = :document WHERE id = :id", row)
+        places = ", ".join(f":{column}" for column in row)
+        insert = f"INSERT INTO states ({', '.join(row)}) VALUES ({places})"  # noqa: S608
+        copies = [_renamed(row, left["id"], own, number) for number in range(1, OWED)]
+        connection.executemany(insert, copies)
 
 
-def _renamed(
-    row: sqlite3.Row, columns: Sequence[str], box: str, own: Sequence[str], number: int
-) -> dict[str, Any]:
+def _renamed(row: Mapping[str, Any], box: str, own: Sequence[str], number: int) -> dict[str, Any]:
     """A row of the first box as one of another."""
     changes = {
         LEFT: f"{LEFT}-{number}",
         box: f"{box}-{number}",
         **{id_: f"{id_[:-4]}{number:04x}" for id_ in own},
     }
-    values: dict[str, Any] = {column: row[column] for column in columns}
+    values = dict(row)
     for name in [name for name, value in values.items() if isinstance(value, str)]:
         for old, new in changes.items():
             values[name] = values[name].replace(old, new)

@@ -81,6 +81,41 @@ def psql(url: str, statement: str, values: Any = None, *, user: str | None = Non
         return cursor.fetchall() if cursor.description else [cursor.rowcount]
 
 
+_TABLES = {
+    "boxes": "SELECT id, kind, owner, name, run_id, lease, {text} AS state, {price} AS price"
+    " FROM states WHERE kind IN ('box', 'volume', 'snapshot')",
+    "runs": "SELECT id, owner, name AS run_id, lease, {text} AS state FROM states WHERE kind = 'run'",
+    "resources": "SELECT states.id AS box, {id} AS id, {kind} AS kind, {state} AS state"
+    " FROM states, {resources} AS each",
+    "intents": "SELECT states.id AS box, {own} AS id, {status} AS status, {price_of} AS price"
+    " FROM states, {intents} AS each",
+}
+
+
+def with_tables(query: str, *, server: bool) -> str:
+    """A query of ``boxes``, ``runs``, ``resources`` and ``intents``, over what the journal has as JSON."""
+    paths = {
+        "text": ("document", "state"),
+        "price": ("document", "price.amount"),
+        **{name: ("each.value", path) for name, path in (("id", "ref.id"), ("kind", "ref.kind"))},
+        **{name: ("each.value", name) for name in ("state", "status")},
+        "own": ("each.value", "id"),
+        "price_of": ("each.value", "price"),
+    }
+    words = {name: _json(*path, server=server) for name, path in paths.items()}
+    for name in ("resources", "intents"):
+        in_file = f"json_each(document, '$.{name}')"
+        words[name] = f"jsonb_array_elements(document::jsonb -> '{name}')" if server else in_file
+    ctes = ", ".join(f"{name} AS ({each.format(**words)})" for name, each in _TABLES.items())
+    return f"WITH {ctes} {query}"
+
+
+def _json(document: str, path: str, *, server: bool) -> str:
+    if server:
+        return f"{document}::jsonb #>> '{{{path.replace('.', ',')}}}'"
+    return f"json_extract({document}, '$.{path}')"
+
+
 def administer(url: str, *statements: str) -> None:
     """Runs statements that cannot be part of a transaction."""
     import psycopg

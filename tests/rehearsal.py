@@ -15,7 +15,6 @@ from typing import Any
 
 import gpucloud.cli.app
 import gpucloud.journal.events
-import gpucloud.journal.sqlite.memory
 import gpucloud.market.catalog
 import gpucloud_alibaba.images
 import gpucloud_alibaba.models
@@ -70,9 +69,7 @@ def _commands() -> None:
         table_of(f"gpucloud_{cloud}")
     events: Any = gpucloud.journal.events
     for type_ in events._TYPES:
-        events._model(type_)
-    memory: Any = gpucloud.journal.sqlite.memory
-    memory._empty()
+        events._reader(type_)
     boot: Any = gpucloud_templates.cloud_config
     boot._guard()
     gpucloud_templates.software.driver()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from gpucloud.api import lifetime
 from gpucloud.api.nodes import Completed, Nodes
 from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
-from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice, plain
+from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.journal.runs import RunState
@@ -21,7 +21,7 @@ from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Money, number
 
 if TYPE_CHECKING:
-    from gpucloud.api.documents import BoxDocument, GuardDocument
+    from gpucloud.api.documents import BoxDocument, GuardDocument, SliceDocument
     from gpucloud.api.session import Session
     from gpucloud.clusters.members import Members
     from gpucloud.journal.records import Box as JournalBox
@@ -198,7 +198,7 @@ class Box:
             "compute_ended_at": _time(self.compute_ended_at),
             "cost_so_far": self.cost_so_far.document() if self.cost_so_far else None,
             "cost_at_least": self.cost_at_least.document() if self.cost_at_least else None,
-            "mig": plain(self.mig),
+            "mig": [cast("SliceDocument", asdict(each)) for each in self.mig],
             "accept_test": [dict(each) for each in self.accept_test],
             "replaced": self.replaced,
             "results_of": self.results_of,
@@ -437,7 +437,7 @@ def guard_document(said: GuardReport | None) -> GuardDocument | None:
             ("deadline", said.deadline),
         )
     }
-    return cast("GuardDocument", {**plain(said), **times})
+    return cast("GuardDocument", {**asdict(said), "gpu_percent": [*said.gpu_percent], **times})
 
 
 def _gpu_document(gpu: Gpu) -> GpuDocument:

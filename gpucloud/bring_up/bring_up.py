@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from gpucloud.errors import BoxLostError, GpucloudError
 from gpucloud.journal import facts
 from gpucloud.journal.events import StateChanged, ready_note
-from gpucloud.journal.facts import Data, Facts, Measured
+from gpucloud.journal.facts import Facts, Measured
 from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.journal.plain import Data
 from gpucloud.journal.records import Box
 from gpucloud.journal.timeouts import BOOT_TIMEOUT_S, SSH_TIMEOUT_S, STEP_TIMEOUT_S
 from gpucloud.planning.user_data import USER, whole_gpus

@@ -2,76 +2,86 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from gpucloud.journal.events import BudgetSet, FirstOfBox, PolicyApplied, RunBegun
 from gpucloud.journal.lifecycle import Lease
-from gpucloud.journal.records import Appended, Box, NewEvent, PublishedKey, Run, Settings
-from gpucloud.journal.sqlite.reading import Reader
+from gpucloud.journal.reading import Ask, Reader, position_of
+from gpucloud.journal.records import Appended, NewEvent, PublishedKey, StoredEvent
+from gpucloud.journal.state import State, apply
 
 T = TypeVar("T")
 
 
-class Writer(Protocol):
-    """Reads and appends inside a change, and reads what it has appended of a box or run."""
+class Writer(Reader):
+    """Appends inside one change, and reads what it has appended of a box or run.
 
-    def load(self, ids: Collection[str], /) -> None:
-        """Is told which boxes and runs are about to be read, so that it can read them at once."""
-        ...
+    Other reads may be of what was there before the change.
+    """
 
-    def box(self, id: str, /) -> Box:  # noqa: A002  (the field's own name)
-        """The box with this id. Raises ``KeyError``."""
-        ...
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(ask)
+        self._changed: dict[str, State | None] = {}
+        """What this change has read of boxes and runs, and made of them."""
 
-    def run(self, id: str, /) -> Run:  # noqa: A002
-        """The run with this internal id. Raises ``KeyError``."""
-        ...
+    def state(self, id: str) -> State | None:  # noqa: A002  (the field's own name)
+        """What the events of an id fold to, those of this change too; ``None`` for one that is not there."""
+        self.load([id])
+        return self._changed[id]
 
-    def position(self, box: str, /) -> tuple[int, int]:
-        """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
-        ...
+    def load(self, ids: Collection[str], *, fresh: bool = False) -> None:
+        """Reads boxes and runs that are about to be changed, at once.
 
-    def known(self, ids: Collection[str], /) -> list[Box]:
-        """The boxes of these ids that were there before the change."""
-        ...
+        Args:
+            ids: of these.
+            fresh: whether to read their leases too, which are renewed without an event.
+        """
+        missing = sorted({each for each in ids if each not in self._changed})
+        if missing:
+            self._changed |= self._read(missing, fresh=fresh)
 
-    def living_names(self, owner: str, /) -> set[str]:
-        """The names that an owner's living boxes had before the change."""
-        ...
+    def append(self, id: str, number: int, new: NewEvent, at: datetime) -> Appended:  # noqa: A002
+        """Appends one event and has it take effect.
 
-    def living_of_run(self, owner: str, run_id: str | None, /) -> str | None:
-        """The name of a box that belonged to a run and lived before the change."""
-        ...
+        Args:
+            id: of the box or run whose event it is.
+            number: one more than that of the box's last event, as far as the writer knows.
+            new: the event, with the id of its writer and the epoch under which that holds the box.
+            at: when it was.
 
-    def runs(self, owner: str, /, *, over: bool, since: datetime | None) -> list[Run]:
-        """An owner's runs before the change, oldest first."""
-        ...
+        Raises:
+            NameTakenError: it would give a box a name that a living one has.
+            RunLivesError: it would give a run an id that one which is not over has.
+            ValueError: it cannot follow what is known of its box.
+        """
+        before = self.state(id)
+        if position_of(before) != (new.epoch, number - 1):
+            return Appended.WAS_WRITTEN if self._has(new.id) else Appended.STALE
+        if before is None and not isinstance(new.event, FirstOfBox | RunBegun | BudgetSet | PolicyApplied):
+            raise ValueError(f"there is no box or run {id}, which {new.event.type!r} could follow")
+        stored = StoredEvent(id=new.id, at=at, box=id, number=number, event=new.event)
+        after = apply(before, stored)
+        self._write(stored, after)
+        self._changed[id] = after
+        return Appended.WRITTEN
 
-    def runs_named(self, owner: str, run_id: str, /) -> list[Run]:
-        """An owner's runs with this id before the change, oldest first."""
-        ...
+    def _has(self, event: str) -> bool:
+        return bool(self._rows("SELECT 1 AS one FROM events WHERE id = :id", {"id": event}))
 
-    def settings(self) -> Settings:
-        """The budgets of all owners, and the policy, before the change."""
-        ...
+    def _read(self, ids: Collection[str], *, fresh: bool) -> dict[str, State | None]:  # noqa: ARG002
+        return {id_: super(Writer, self).state(id_) for id_ in ids}
 
-    def billed_since(self, since: datetime | None, /) -> list[Box]:
-        """The holdings of all owners that lived before the change, or ended since then; ``None`` for all."""
-        ...
+    @abstractmethod
+    def _write(self, stored: StoredEvent, after: State) -> None:
+        """Keeps an event and the state that it leads to."""
 
-    def append(self, box: str, number: int, new: NewEvent, at: datetime, /) -> Appended:
-        """Appends one event and has it take effect, as :meth:`gpucloud.journal.store.Journal.append`."""
-        ...
-
-    def renew(self, held: Sequence[tuple[str, int, Lease]], /) -> None:
+    @abstractmethod
+    def renew(self, held: Sequence[tuple[str, int, Lease]]) -> None:
         """Writes leases anew: each where the box or run still has the epoch under which it was taken."""
-        ...
-
-    def rebuild(self) -> None:
-        """Empties the tables and replays every event into them."""
-        ...
 
 
 class Database(Protocol):

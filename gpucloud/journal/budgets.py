@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
-
-from gpucloud.journal.facts import Data, plain
 
 
 class Per(StrEnum):
@@ -56,35 +52,20 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """One budget: its terms, and the owner id of who set it last, and when."""
+    """One budget: its terms, and the owner id of who set or removed it last, and when.
+
+    ``number`` is that of its last event. Nobody holds a budget: its epoch is always 0.
+    """
 
     id: str
     name: str
     terms: Terms
     by: str
     at: datetime
+    number: int = 0
+    removed: bool = False
 
 
 def budget_id(name: str) -> str:
     """The id under which the events of a budget stand; no box or run has such a one."""
     return f"budget:{name}"
-
-
-def terms_text(terms: Terms) -> str:
-    """Terms as JSON text for the journal's table."""
-    return json.dumps(plain(terms), sort_keys=True)
-
-
-def read_terms(data: Data) -> Terms:
-    """The reverse of :func:`terms_text`."""
-    match: dict[str, Any] = {name: tuple(values) for name, values in data["match"].items()}
-    match["tags"] = tuple((name, value) for name, value in match["tags"])
-    values: dict[str, Any] = {
-        **data,
-        "amount": Decimal(data["amount"]),
-        "per": Per(data["per"]),
-        "match": Match(**match),
-        "warn": tuple(data["warn"]),
-        "action": Action(data["action"]),
-    }
-    return Terms(**values)

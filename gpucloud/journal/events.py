@@ -3,34 +3,30 @@
 An event is of a box or of a run, each with events, a lease and an epoch of its own; or of a budget or of the
 policy, which nobody holds.
 
-An event is never rewritten. A payload of an older version is read by the reader of its version, which returns
-the event in the newest version; new events are always of the newest version. Payloads that are read are
-validated by pydantic, which is imported only then, so that commands without events to read start quickly.
+An event is never rewritten. Nothing was released yet, so there is one version of every payload.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from gpucloud.journal.budgets import Terms
-from gpucloud.journal.facts import NO_FACTS, Data, Facts, NamedRef, facts_of_version_1, plain
+from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState, Lease
+from gpucloud.journal.plain import Data, Read, plain, reader
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.runs import Attempt, Failure, RunState, Work
-from gpucloud.resources import Ref, ResourceKind
+from gpucloud.resources import Ref
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-VERSION = 2
-"""The version of payloads that are written."""
+VERSION = 1
+"""The version of payloads."""
 
 
 class UnreadableEventError(ValueError):
@@ -41,13 +37,11 @@ class UnreadableEventError(ValueError):
 class Event:
     """The base of all events. The time, and the box or run, are not part of the payload."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
     type: ClassVar[str]
 
     def payload(self) -> str:
         """The event as the journal stores it."""
-        values = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
-        return json.dumps(values, sort_keys=True)
+        return json.dumps(plain(self), sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,7 +346,7 @@ def named(ref: Ref, name: str | None = None) -> NamedRef:
 
 
 def read(type: str, version: int, data: Data) -> Event:  # noqa: A002  (the field's own name)
-    """Reads an event of any version.
+    """Reads an event.
 
     Args:
         type: the type of the event.
@@ -360,22 +354,21 @@ def read(type: str, version: int, data: Data) -> Event:  # noqa: A002  (the fiel
         data: the payload, from its JSON.
 
     Raises:
-        UnreadableEventError: it is of a newer version, or not valid for its type.
+        UnreadableEventError: it is of another version, or not valid for its type.
     """
-    if type not in _TYPES or not 1 <= version <= VERSION:
-        raise UnreadableEventError(f"events of type {type!r}, version {version}, are of a newer gpucloud")
+    if type not in _TYPES or version != VERSION:
+        raise UnreadableEventError(f"events of type {type!r}, version {version}, are of another gpucloud")
     try:
-        values = data if version == VERSION else _FROM_VERSION_1.get(type, _as_it_is)(data)
-        return _model(type).validate_python({**values})
-    except (AttributeError, KeyError, TypeError, ArithmeticError, ValueError) as error:
+        event: Event = _reader(type)(data)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise UnreadableEventError(f"an event of type {type!r} is damaged: {error}") from error
+    return event
 
 
 @cache
-def _model(type: str) -> TypeAdapter[Event]:  # noqa: A002
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(_TYPES[type])
+def _reader(type: str) -> Read:  # noqa: A002
+    kind: Any = _TYPES[type]
+    return reader(kind)
 
 
 # --- the note next to a box's keys
@@ -387,62 +380,11 @@ def ready_note(facts: Facts) -> Data:
 
 
 def read_ready_note(note: Data) -> Facts:
-    """The facts of a note of any version. Version 1 is the untyped dictionary itself.
+    """The facts of a note.
 
     Raises:
         UnreadableEventError: as :func:`read`.
     """
-    version = note.get("version", 1)
-    if not isinstance(version, int):
-        raise UnreadableEventError(f"a note of version {version!r} cannot be read")
-    event = read("seen", version, {"facts": note if version == 1 else note.get("facts")})
+    event = read("seen", note.get("version", 0), {"facts": note.get("facts")})
     assert isinstance(event, Seen)  # noqa: S101  (the type that was asked for)
     return event.facts
-
-
-# --- readers of version 1: untyped dictionaries; ``things`` are resources
-
-
-def _as_it_is(data: Data) -> Data:
-    return data
-
-
-def _with_facts(data: Data) -> dict[str, Any]:
-    return {**data, "facts": facts_of_version_1(data.get("facts") or {})}
-
-
-def _named_of_version_1(data: Data) -> NamedRef:
-    """A resource from its form of version 1."""
-    place = {name: data[name] for name in ("cloud", "account", "region", "id")}
-    return NamedRef(ref=Ref(kind=ResourceKind(data["kind"]), **place), name=data["name"])
-
-
-def _of_resource(data: Data) -> Data:
-    return {"resource": _named_of_version_1(data)}
-
-
-def _with_resources(data: Data) -> Data:
-    values = _with_facts(data)
-    things = values.pop("things", ())
-    return {**values, "resources": tuple(map(_named_of_version_1, things))}
-
-
-def _intended(data: Data) -> Data:
-    place = {name: data[name] for name in ("cloud", "account", "region", "zone")}
-    return {**data, "facts": facts_of_version_1(data["facts"], place), "zone": data["zone"] or ""}
-
-
-def _state(data: Data) -> Data:
-    """Some of these had the time of the change twice."""
-    return {name: value for name, value in _with_facts(data).items() if name != "at"}
-
-
-_FROM_VERSION_1: Mapping[str, Callable[[Data], Data]] = {
-    "planned": _with_facts,
-    "recovered": _with_resources,
-    "intended": _intended,
-    "resolved": _with_resources,
-    **dict.fromkeys(("making", "made", "delete_asked", "gone_once", "gone"), _of_resource),
-    "seen": _with_facts,
-    "state": _state,
-}

@@ -1,30 +1,25 @@
 """The journal's knowledge of a box, as values: place, offer, price, nodes, boot, measurements of its GPUs.
 
-Nothing here imports pydantic, so that commands that only read start quickly. ``events.py`` builds the
-payloads of events from the same values.
+The payloads of events (``events.py``) and the states that they fold to are built from these values.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 from gpucloud.journal.lifecycle import EndedBy
+from gpucloud.journal.plain import Data
 from gpucloud.resources import Machine, Ref, ResourceKind, State
 from gpucloud_pricing.purchases import Purchase
-
-Data = Mapping[str, Any]
-"""Plain JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The place of a box. ``account`` is empty if an older journal does not have it."""
+    """The place of a box. ``account`` is empty for one that was found by its tags alone."""
 
     cloud: str
     region: str
@@ -346,17 +341,6 @@ class Facts:
         """The fields that are set, by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
-    def updated(self, news: Facts) -> Facts:
-        """These facts with the changes of an event."""
-        merged = replace(self, **news.given)
-        if merged.zone is not None and merged.place is not None:
-            merged = replace(merged, place=replace(merged.place, zone=merged.zone), zone=None)
-        return merged
-
-    def without_nodes(self) -> Facts:
-        """These facts without the nodes."""
-        return replace(self, nodes=None)
-
 
 NO_FACTS = Facts()
 
@@ -374,172 +358,10 @@ def node_of(machine: Machine) -> Node:
     )
 
 
-# --- values to plain JSON and back
-
-
-def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
-    """A value of this module as plain JSON: decimals and times as strings, only the facts that are set."""
-    match value:
-        case Facts():
-            return plain(value.given)
-        case Enum():
-            return str(value)
-        case str() | int() | float() | None:
-            return value
-        case list() | tuple():
-            return [plain(each) for each in cast("Sequence[Any]", value)]
-        case Decimal():
-            return format(value, "f")
-        case date():  # a datetime too
-            return value.isoformat()
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
-        case Mapping():  # at last: what is none is compared with each of an SDK's thousand models
-            return {str(key): plain(each) for key, each in cast("Data", value).items()}
-        case _:
-            return value
-
-
-def facts_text(facts: Facts) -> str:
-    """Facts as JSON text for the journal's table, without those that are not set."""
-    return json.dumps(plain(facts), sort_keys=True)
-
-
-def read_facts(data: Data) -> Facts:
-    """The reverse of :func:`facts_text`."""
-    values = dict(data)
-    for name, read in _READERS.items():
-        if values.get(name) is not None:
-            values[name] = read(values[name])
-    return Facts(**values)
-
-
-def read_price(data: Data) -> Price:
-    """A price from plain JSON."""
-    day = data.get("as_of")
-    return Price(
-        amount=Decimal(data["amount"]),
-        currency=data["currency"],
-        as_of=date.fromisoformat(day) if day else None,
-        source=data.get("source"),
-    )
-
-
-def read_node(data: Data) -> Node:
-    """A node from plain JSON."""
-    values: dict[str, Any] = {**data, "state": State(data["state"])}
-    values |= {name: _time(data.get(name)) for name in ("started_at", "ended_at")}
-    return Node(**values)
-
-
-def _read_offer(data: Data) -> Offer:
-    gpu: Data | None = data.get("gpu")
-    return Offer(
-        instance_type=data["instance_type"],
-        purchase=Purchase(data["purchase"]),
-        interconnect=data.get("interconnect"),
-        reservation=data.get("reservation"),
-        fabric=data.get("fabric"),
-        gpu=None
-        if gpu is None
-        else Gpu(
-            model=gpu["model"],
-            count=Decimal(gpu["count"]),
-            memory_gib=Decimal(gpu["memory_gib"]) if gpu.get("memory_gib") else None,
-        ),
-    )
-
-
-def _read_measured(data: Data) -> Measured:
-    slices = tuple(Slice(**each) for each in data.get("slices", ()))
-    values: dict[str, Any] = {**data, "slices": slices, "gpu_tests": tuple(data.get("gpu_tests", ()))}
-    return Measured(**values)
-
-
-def _read_guards(data: Sequence[Data | None]) -> tuple[GuardReport | None, ...]:
-    return tuple(None if said is None else read_guard(said) for said in data)
-
-
 def read_guard(said: Data) -> GuardReport:
-    """A guard's report from plain JSON."""
+    """A guard's report, as its node tells it."""
     values: dict[str, Any] = {**said, "gpu_percent": tuple(said.get("gpu_percent") or ())}
     return GuardReport(**values)
-
-
-def read_first_boot(data: Data) -> FirstBoot:
-    """A first boot from plain JSON."""
-    values: dict[str, Any] = {**data, "steps": tuple(data.get("steps") or ())}
-    return FirstBoot(**values)
-
-
-def _read_listed(data: Mapping[str, Data]) -> dict[str, Price]:
-    return {part: read_price(price) for part, price in data.items()}
-
-
-def _read_place(data: Data) -> Place:
-    return Place(**data)
-
-
-def _read_nodes(data: Sequence[Data]) -> tuple[Node, ...]:
-    return tuple(map(read_node, data))
-
-
-def _read_wanted(data: Data) -> Wanted:
-    return Wanted(**data)
-
-
-def _read_saved(data: Data) -> SavedSet:
-    values: dict[str, Any] = {**data, "at": datetime.fromisoformat(data["at"])}
-    return SavedSet(**values)
-
-
-def _read_volume(data: Data) -> Volume:
-    values: dict[str, Any] = {**data, "used_at": _time(data.get("used_at"))}
-    return Volume(**values)
-
-
-def _read_snapshot(data: Data) -> Snapshot:
-    values: dict[str, Any] = {**data, "billed": ResourceKind(data.get("billed", ResourceKind.SNAPSHOT))}
-    return Snapshot(**values)
-
-
-def _read_ceiling(data: Data) -> Ceiling:
-    lists = {name: tuple(data[name]) for name in ("without", "clouds", "gpus")}
-    return Ceiling(usd_per_hour=Decimal(data["usd_per_hour"]), **lists)
-
-
-def _read_times(data: Data) -> dict[str, datetime]:
-    return {name: datetime.fromisoformat(text) for name, text in data.items()}
-
-
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "place": _read_place,
-    "offer": _read_offer,
-    "price": read_price,
-    "listed": _read_listed,
-    "nodes": _read_nodes,
-    "wanted": _read_wanted,
-    "boot": read_first_boot,
-    "allow_from": tuple,
-    "ports": tuple,
-    "measured": _read_measured,
-    "timers": tuple,
-    "guards": _read_guards,
-    "ended_by": EndedBy,
-    "billed_until": _read_times,
-    "keep_until": datetime.fromisoformat,
-    "volume": _read_volume,
-    "snapshot": _read_snapshot,
-    "saved": _read_saved,
-    "successors": tuple,
-    "host_keys": tuple,
-    "guests": tuple,
-    "ceiling": _read_ceiling,
-}
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 # --- money
@@ -559,92 +381,3 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 def hours_between(start: datetime, end: datetime) -> Decimal:
     """The hours between two moments; zero if the end is before the start."""
     return Decimal((end - start) // _MICROSECOND) / _MICROSECONDS_PER_HOUR if end > start else Decimal(0)
-
-
-# --- version 1 of the payloads: one untyped dictionary
-
-
-def facts_of_version_1(data: Data, place: Data | None = None) -> Facts:
-    """Facts from events up to version 3 of the journal; a key that is missing is not set.
-
-    Args:
-        data: the dictionary.
-        place: further keys of the event about the place.
-    """
-    old = {**{key: value for key, value in (place or {}).items() if value is not None}, **data}
-    has_place = "cloud" in old and "region" in old
-    nodes: Sequence[Data] | None = old.get("nodes")
-    measured = {key for key in ("gpus_seen", "driver", "boot_seconds", "accept_test", "mig") if key in data}
-    listed: Mapping[str, Data] | None = old.get("listed")
-    ended_by = old.get("ended_by")
-    return Facts(
-        place=_place_of_version_1(old) if has_place else None,
-        zone=None if has_place else old.get("zone"),
-        offer=_offer_of_version_1(old) if old.get("instance_type") else None,
-        price=_price_of_version_1(old) if old.get("price") else None,
-        listed=None if listed is None else _read_listed(listed),
-        nodes=None if nodes is None else tuple(map(_node_of_version_1, nodes)),
-        wanted=_wanted_of_version_1(old) if {"spec", "disk_gib", "image"} & old.keys() else None,
-        attended=old.get("attended"),
-        boot=read_first_boot(old["boot"]) if old.get("boot") else None,
-        allow_from=_tuple(old.get("allow_from")),
-        ports=_tuple(old.get("ports")),
-        measured=_measured_of_version_1(old) if measured else None,
-        timers=_tuple(old.get("timers")),
-        guards=None if old.get("guards") is None else _read_guards(list(map(_guard, old["guards"]))),
-        replaced=old.get("replaced"),
-        ended_by=EndedBy(ended_by) if ended_by else None,
-        recovered=old.get("recovered"),
-    )
-
-
-def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def _place_of_version_1(old: Data) -> Place:
-    return Place(
-        cloud=old["cloud"],
-        region=old["region"],
-        account=old.get("account") or "",
-        zone=old.get("zone") or None,
-    )
-
-
-def _offer_of_version_1(old: Data) -> Offer:
-    return _read_offer({"purchase": Purchase.ON_DEMAND, **old})
-
-
-def _price_of_version_1(old: Data) -> Price:
-    day = {"as_of": old.get("price_as_of"), "source": old.get("price_source")}
-    return read_price({**old["price"], **day})
-
-
-def _node_of_version_1(node: Data) -> Node:
-    """``billed`` was added later than the rest."""
-    billed = node.get("billed", "ended_at" not in node and node["state"] != State.GONE)
-    names = ("instance_id", "state", "public_ip", "private_ip", "ended_at")
-    known = {name: node[name] for name in names if name in node}
-    return read_node({**known, "billed": billed, "taken_back": bool(node.get("taken_back"))})
-
-
-def _wanted_of_version_1(old: Data) -> Wanted:
-    return Wanted(spec=old.get("spec") or {}, disk_gib=old.get("disk_gib"), image=old.get("image"))
-
-
-def _measured_of_version_1(old: Data) -> Measured:
-    return Measured(
-        gpus=old.get("gpus_seen") or {},
-        driver=old.get("driver"),
-        boot_seconds=old.get("boot_seconds") or {},
-        gpu_tests=tuple(old.get("accept_test") or ()),
-        slices=tuple(Slice(**each) for each in old.get("mig") or ()),
-    )
-
-
-def _guard(said: Data | None) -> Data | None:
-    """A guard's report of version 1, without fields that this version does not have."""
-    if said is None:
-        return None
-    known = {each.name for each in fields(GuardReport)}
-    return {"health": {}, **{name: value for name, value in said.items() if name in known}}

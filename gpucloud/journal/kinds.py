@@ -8,8 +8,8 @@ from enum import StrEnum
 class Kind(StrEnum):
     """The kinds of holding: what is bought under a name, and billed until it is deleted.
 
-    A holding of any kind is a row of the journal's table of boxes. It has the same owner, lease, intents,
-    resources, usage and deadline as a box, and ends by the same code.
+    A holding of any kind has an owner, lease, intents, resources, usage and deadline as a box has, and ends
+    by the same code.
     """
 
     BOX = "box"
@@ -19,3 +19,7 @@ class Kind(StrEnum):
 
 POLICY_ID = "policy:"
 """The id under which the events of the policy stand; no box, run or budget has such a one."""
+
+HOLDINGS = "kind IN ('box', 'volume', 'snapshot')"
+LIVING = "living = 1"
+"""Conditions of rows of ``states``; SQLite uses a partial index only for a query with exactly the same."""

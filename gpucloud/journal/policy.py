@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
-from gpucloud.journal.facts import Data, plain
+from gpucloud.journal.kinds import POLICY_ID
 
 EVERYBODY = "*"
 """In a limit by owner: all who are not named."""
@@ -58,27 +56,14 @@ class Rules:
 
 
 NO_RULES = Rules()
-_LISTS = ("clouds", "regions", "instance_types", "gpus", "purchase", "tags", "checkpoint_to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The policy in force, and the owner id of who applied it, and when."""
+    """The policy in force, the owner id of who applied it, and when; ``number`` is that of its last event."""
 
+    id: str = POLICY_ID
     rules: Rules
     by: str
     at: datetime
-
-
-def rules_text(rules: Rules) -> str:
-    """Rules as JSON text for the journal's table."""
-    return json.dumps(plain(rules), sort_keys=True)
-
-
-def read_rules(data: Data) -> Rules:
-    """The reverse of :func:`rules_text`."""
-    values: dict[str, Any] = {**data, **{name: tuple(data[name]) for name in _LISTS}}
-    if values["max_price"] is not None:
-        values["max_price"] = Decimal(values["max_price"])
-    values["per_hour"] = {owner: Decimal(most) for owner, most in values["per_hour"].items()}
-    return Rules(**values)
+    number: int = 0

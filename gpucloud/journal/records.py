@@ -34,36 +34,71 @@ from gpucloud.resources import Ref, ResourceKind, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One create call that was meant to be made. ``zone`` is empty where the cloud chooses."""
+
+    id: str
+    box: str
+    op: str
+    cloud: str
+    account: str
+    region: str
+    zone: str
+    token: str
+    name: str
+    status: str
+    at: datetime
+    price: Decimal | None = None
+    currency: str | None = None
+    ceiling_usd: Decimal | None = None
+    request_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRow:
+    """One resource that a box is accountable for. ``at`` is when its state last changed."""
+
+    box: str
+    ref: Ref
+    name: str
+    state: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
     """One box, or holding of another kind, as its events tell of it; see ``docs/journal.md``.
 
     ``number`` is that of its last event; ``epoch`` counts who has held it. ``taken_over_at`` is when it was
     last taken from a holder that was not proven dead. ``price`` is per hour and node. What is described by a
-    class of its own is in ``gpucloud.journal.facts``.
+    class of its own is in ``gpucloud.journal.facts``. ``intents`` and ``resources`` are in the order in which
+    they were made.
     """
 
     id: str
     name: str
     owner: str
-    run_id: str | None
+    run_id: str | None = None
     op: str
     state: BoxState
-    epoch: int
+    epoch: int = 0
     number: int = 0
     kind: Kind = Kind.BOX
-    lease: Lease | None
+    lease: Lease | None = None
     created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    expires_at: datetime | None
-    seen_at: datetime | None
-    taken_over_at: datetime | None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    expires_at: datetime | None = None
+    seen_at: datetime | None = None
+    taken_over_at: datetime | None = None
     place: Place | None = None
     offer: Offer | None = None
     price: Price | None = None
     listed: Mapping[str, Price] = field(default_factory=dict[str, Price])
     nodes: tuple[Node, ...] = ()
     usage: tuple[Usage, ...] = ()
+    intents: tuple[Intent, ...] = ()
+    resources: tuple[ResourceRow, ...] = ()
     wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
     attended: bool = False
     boot: FirstBoot = FirstBoot()  # noqa: RUF009
@@ -183,14 +218,8 @@ def a_plan(
         run_id=run_id,
         op="",
         state=BoxState.PLANNED,
-        epoch=0,
-        lease=None,
         created_at=at,
-        started_at=None,
-        ended_at=None,
         expires_at=expires_at,
-        seen_at=None,
-        taken_over_at=None,
         **facts.given,
     )
 
@@ -200,28 +229,32 @@ class Run:
     """One run as the journal has it; ``number``, ``epoch`` and ``lease`` are as those of a :class:`Box`.
 
     ``id`` is unique for ever; ``run_id``, the id that its user knows and its boxes have as a tag, is unique
-    among the owner's runs that are not over. The other fields are as in
-    :class:`gpucloud.journal.runs.RunFacts`.
+    among the owner's runs that are not over.
+
+    A ``detached`` run goes on when its process ends: whoever tends it relaunches it. An ``unattended`` one
+    needs no process: it is detached, or its command has ended with files to copy. ``restart_at`` is when the
+    next attempt is due, while it waits for one. ``not_fetched`` is why files of the command could not be
+    copied, while their box is kept.
     """
 
     id: str
     run_id: str
     owner: str
     state: RunState
-    epoch: int
-    number: int
-    lease: Lease | None
+    epoch: int = 0
+    number: int = 0
+    lease: Lease | None = None
     created_at: datetime
-    ended_at: datetime | None
-    expires_at: datetime | None
+    ended_at: datetime | None = None
+    expires_at: datetime | None = None
     work: Work
-    attempts: tuple[Attempt, ...]
-    detached: bool
-    unattended: bool
-    restart_at: datetime | None
-    exit_code: int | None
-    failure: Failure | None
-    not_fetched: str | None
+    attempts: tuple[Attempt, ...] = ()
+    detached: bool = False
+    unattended: bool = False
+    restart_at: datetime | None = None
+    exit_code: int | None = None
+    failure: Failure | None = None
+    not_fetched: str | None = None
 
     @property
     def name(self) -> str:
@@ -242,38 +275,6 @@ class Run:
     def keeps_box(self) -> bool:
         """Whether its command has failed, and its box is to stay until its deadline."""
         return self.work.keep_on_failure and bool(self.exit_code)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """One create call that was meant to be made. ``zone`` is empty where the cloud chooses."""
-
-    id: str
-    box: str
-    op: str
-    cloud: str
-    account: str
-    region: str
-    zone: str
-    token: str
-    name: str
-    status: str
-    at: datetime
-    price: Decimal | None = None
-    currency: str | None = None
-    ceiling_usd: Decimal | None = None
-    request_hash: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceRow:
-    """One resource that a box is accountable for. ``at`` is when its state last changed."""
-
-    box: str
-    ref: Ref
-    name: str
-    state: str
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
-from gpucloud.journal.facts import Data, plain
+from gpucloud.journal.plain import Data
 
 
 class RunState(StrEnum):
@@ -175,100 +173,3 @@ class Exited:
 
     code: int
     failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """All that the events of a run say besides its state.
-
-    A ``detached`` run goes on when its process ends: whoever tends it relaunches it. An ``unattended`` one
-    needs no process: it is detached, or its command has ended with files to copy. ``restart_at`` is when the
-    next attempt is due, while it waits for one. ``not_fetched`` is why files of the command could not be
-    copied, while their box is kept.
-    """
-
-    work: Work
-    attempts: tuple[Attempt, ...] = ()
-    detached: bool = False
-    unattended: bool = False
-    restart_at: datetime | None = None
-    exit_code: int | None = None
-    failure: Failure | None = None
-    not_fetched: str | None = None
-
-    def attempted(self, box: str, at: datetime) -> RunFacts:
-        """These facts once another attempt has begun."""
-        return replace(self, attempts=(*self.attempts, Attempt(box=box, at=at)), restart_at=None)
-
-    def lost(self, lost: Attempt, restart_at: datetime) -> RunFacts:
-        """These facts once the attempt under way was lost; one without a box was not begun before."""
-        begun = self.attempts[:-1] if lost.box is not None else self.attempts
-        return replace(self, attempts=(*begun, lost), restart_at=restart_at)
-
-    def labelled(self, labels: Mapping[str, str]) -> RunFacts:
-        """These facts of a wish once its engine has said more of its slots."""
-        slots = self.work.slots
-        if slots is None:
-            raise ValueError("only the wish of an engine has labels")
-        news = replace(slots, labels={**slots.labels, **labels})
-        return replace(self, work=replace(self.work, slots=news))
-
-
-def run_facts_text(facts: RunFacts) -> str:
-    """The facts as JSON text for the journal's table."""
-    return json.dumps(plain(facts), sort_keys=True)
-
-
-def read_run_facts(data: Data) -> RunFacts:
-    """The reverse of :func:`run_facts_text`."""
-    failure: Data | None = data["failure"]
-    values: dict[str, Any] = {
-        **data,
-        "work": _read_work(data["work"]),
-        "attempts": tuple(map(_read_attempt, data["attempts"])),
-        "restart_at": _time(data["restart_at"]),
-        "failure": None if failure is None else Failure(**failure),
-    }
-    return RunFacts(**values)
-
-
-def _read_work(data: Data) -> Work:
-    command: Sequence[str] | str = data["command"]
-    fetch: Sequence[Sequence[str]] = data["fetch"]
-    slots: Data | None = data.get("slots")  # older runs lack it
-    code: Data | None = data.get("code")
-    values: dict[str, Any] = {
-        "first_node_only": True,  # so it was where nothing is said
-        **data,
-        "command": command if isinstance(command, str) else tuple(command),
-        "reasons": tuple(map(Loss, data["reasons"])),
-        "fetch": tuple((source, destination) for source, destination in fetch),
-        "slots": None if slots is None else _read_slots(slots),
-        "code": None if code is None else Code(**code),
-    }
-    return Work(**values)
-
-
-def _read_slots(data: Data) -> Slots:
-    values: dict[str, Any] = {
-        "labels": {},
-        **data,
-        "names": tuple(data["names"]),
-    }  # older wishes have no labels
-    return Slots(**values)
-
-
-def _read_attempt(data: Data) -> Attempt:
-    place: Mapping[str, str] | None = data["place"]
-    values: dict[str, Any] = {
-        **data,
-        "at": datetime.fromisoformat(data["at"]),
-        "lost_at": _time(data["lost_at"]),
-        "loss": None if data["loss"] is None else Loss(data["loss"]),
-        "place": None if place is None else AttemptPlace(**place),
-    }
-    return Attempt(**values)
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

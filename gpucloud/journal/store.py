@@ -1,18 +1,18 @@
-"""The journal: an append-only record of what was meant and what happened, and the tables read from it.
+"""The journal: an append-only record of what was meant and what happened, and the states that follow from it.
 
-Every change is one event, written in the same transaction as its effect on the tables ``boxes``, ``nodes``,
-``intents``, ``resources``, ``usage`` and ``runs``; replaying the events gives the same tables. When a call
-here returns, the event survives a crash of the machine. How the tables are kept is the database's alone
+Every change is one event, written in the same transaction as the state that it leads to
+(:func:`gpucloud.journal.state.apply`); folding the events again gives the same states. When a call here
+returns, the event survives a crash of the machine. How both are kept is the database's alone
 (:mod:`gpucloud.journal.backend`): a file of SQLite, or PostgreSQL; who may write what, and when, is here.
 
 All writing is :meth:`Journal.append`: an event with an id of its writer, the next number of its box, and the
-epoch under which the writer holds the box. All reading of events is :meth:`Journal.since`.
+epoch under which the writer holds the box. All reading is in :class:`gpucloud.journal.queries.Queries`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -43,17 +43,15 @@ from gpucloud.journal.events import (
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
 from gpucloud.journal.kinds import POLICY_ID, Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
-from gpucloud.journal.policy import NO_RULES, Policy, Rules
+from gpucloud.journal.policy import Rules
+from gpucloud.journal.queries import Queries
 from gpucloud.journal.records import (
     Appended,
     Box,
-    Intent,
     NewEvent,
     PublishedKey,
-    ResourceRow,
     Run,
     Settings,
-    SpotRun,
     StoredEvent,
 )
 from gpucloud.journal.runs import RUNS_OVER, Failure, RunState, Work, has_begun
@@ -74,7 +72,7 @@ DESERTED = Failure(error_class="deserted", message="the process that ran it has 
 """The reason of a failed run that needs a process, and whose process was killed."""
 
 
-class Journal:
+class Journal(Queries):
     """Reads and writes one journal. Safe to use from several threads and processes.
 
     Who works on a box or a run holds its lease: :meth:`plan_box`, :meth:`begin_run` and :meth:`take` give it,
@@ -87,7 +85,7 @@ class Journal:
         clock: Callable[[], datetime],
         lease_clock: Callable[[], datetime] | None = None,
     ) -> None:
-        self._database = database
+        super().__init__(database)
         self._clock = clock
         self.now = lease_clock or partial(database.time, clock)
         """Gives the time by which leases age."""
@@ -103,7 +101,7 @@ class Journal:
         busy_s: float = BUSY_S,
         lease_clock: Callable[[], datetime] | None = None,
     ) -> Journal:
-        """Opens the journal, making or migrating it as needed.
+        """Opens the journal, making it where there is none.
 
         Args:
             path: the file; its folder exists.
@@ -116,7 +114,7 @@ class Journal:
 
         Raises:
             JournalError: the file is damaged, read-only, or locked for too long.
-            UsageError: it is newer than this program, or is marked as the other kind.
+            UsageError: it is of another version, or is marked as the other kind.
         """
         from gpucloud.journal.sqlite.database import Database as File
 
@@ -197,35 +195,6 @@ class Journal:
             return written
 
         return self._database.change(take)
-
-    def since(self, cursor: int = 0, *, most: int = 500) -> tuple[list[StoredEvent], int]:
-        """The events after a cursor, in the order of their writing.
-
-        Returns:
-            The events, and the cursor after the last of them.
-        """
-        with self._database.reading() as reader:
-            return reader.since(cursor, most)
-
-    def last(self) -> int:
-        """The cursor after the last event: nothing was written while it stays the same.
-
-        Raises:
-            JournalError: the journal cannot be read, or was replaced.
-        """
-        self._database.check()
-        with self._database.reading() as reader:
-            return reader.last()
-
-    def begun(self) -> datetime | None:
-        """When its first event was; ``None`` for an empty journal."""
-        events, _ = self.since(0, most=1)
-        return events[0].at if events else None
-
-    def history(self, box: str) -> list[StoredEvent]:
-        """Every event of a box, oldest first."""
-        with self._database.reading() as reader:
-            return reader.history(box)
 
     @property
     def identity(self) -> str | None:
@@ -482,6 +451,7 @@ class Journal:
         """
 
         def seize(writer: Writer) -> Box | None:
+            writer.load([box], fresh=True)
             now = writer.box(box)
             found = claim(now.lease)
             if found is Claim.HELD and not by_force:
@@ -505,6 +475,7 @@ class Journal:
         """
 
         def seize(writer: Writer) -> Run | None:
+            writer.load([run], fresh=True)
             now = writer.run(run)
             found = claim(now.lease)
             if now.state in RUNS_OVER or (found is Claim.HELD and not by_force):
@@ -641,103 +612,6 @@ class Journal:
             return self._add(writer, run, now.epoch, RunLabelled(labels=labels)) is Appended.WRITTEN
 
         return self._database.change(add)
-
-    # --- reading
-
-    def box(self, id: str) -> Box:  # noqa: A002
-        """The box with this id. Raises ``KeyError``."""
-        with self._database.reading() as reader:
-            return reader.box(id)
-
-    def latest(self, box: Box) -> Box:
-        """A box that something was done with, as it is now; as it was given where that cannot be read."""
-        try:
-            return self.box(box.id)
-        except JournalError:
-            return box
-
-    def boxes(self, *, owner: str | None, over: bool = False, kind: Kind | None = Kind.BOX) -> list[Box]:
-        """An owner's boxes, or those of every owner, oldest first.
-
-        Args:
-            owner: whose; ``None`` for all.
-            over: adds those that are deleted or failed.
-            kind: of another kind of holding; ``None`` for every kind.
-        """
-        with self._database.reading() as reader:
-            return reader.boxes(owner, over=over, kind=kind)
-
-    def known(self, ids: Collection[str]) -> list[Box]:
-        """The boxes of these ids that the journal has, in whatever state."""
-        with self._database.reading() as reader:
-            return reader.known(ids)
-
-    def named(self, owner: str, name: str) -> list[Box]:
-        """An owner's boxes with this name or id, in whatever state, oldest first."""
-        with self._database.reading() as reader:
-            return reader.named(owner, name)
-
-    def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
-        """Create intents, oldest first: of one box, or those without a known outcome."""
-        with self._database.reading() as reader:
-            return reader.intents(box, unresolved=unresolved)
-
-    def resources(self, box: str | None = None, *, present: bool = True) -> list[ResourceRow]:
-        """Resources that are or may be there, in the order in which they were made."""
-        with self._database.reading() as reader:
-            return reader.resources(box, present=present)
-
-    def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
-        """Every resource that these boxes ever had, in whatever state, in the order of their making."""
-        with self._database.reading() as reader:
-            return reader.resources_of(ids)
-
-    def spot_runs(self, *, owner: str) -> list[SpotRun]:
-        """The intervals in which machines of an owner ran on spot, in the order of their start."""
-        with self._database.reading() as reader:
-            return reader.spot_runs(owner)
-
-    def run(self, id: str) -> Run:  # noqa: A002
-        """The run with this internal id. Raises ``KeyError``."""
-        with self._database.reading() as reader:
-            return reader.run(id)
-
-    def runs(self, *, owner: str, over: bool = False, since: datetime | None = None) -> list[Run]:
-        """An owner's runs, oldest first; ``over`` adds those that are over, or that ended ``since`` then."""
-        with self._database.reading() as reader:
-            return reader.runs(owner, over=over, since=since)
-
-    def runs_named(self, owner: str, run_id: str) -> list[Run]:
-        """An owner's runs with this id, in whatever state, oldest first."""
-        with self._database.reading() as reader:
-            return reader.runs_named(owner, run_id)
-
-    def settings(self) -> Settings:
-        """What admins have set: the budgets of all owners, by name, and the policy."""
-        with self._database.reading() as reader:
-            return reader.settings()
-
-    def budgets(self) -> list[Budget]:
-        """The budgets of all owners, by name."""
-        return list(self.settings().budgets)
-
-    def policy(self) -> Policy | None:
-        """The policy in force; ``None`` if none was ever applied."""
-        return self.settings().policy
-
-    def rules(self) -> Rules:
-        """The rules of the policy in force."""
-        policy = self.policy()
-        return policy.rules if policy else NO_RULES
-
-    def billed_since(self, since: datetime | None) -> list[Box]:
-        """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
-        with self._database.reading() as reader:
-            return reader.billed_since(since)
-
-    def rebuild(self) -> None:
-        """Empties the tables and replays every event into them."""
-        self._database.change(lambda writer: writer.rebuild())
 
     # --- inside
 

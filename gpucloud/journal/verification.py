@@ -1,22 +1,14 @@
-"""Whether the tables of a journal are what its events say, and copies of journals."""
+"""Whether the states of a journal are what its events say, and copies of journals."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.events import FirstOfBox, RunBegun
-from gpucloud.journal.kinds import POLICY_ID
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Intent, ResourceRow, StoredEvent
-from gpucloud.journal.sqlite.memory import replayed
-from gpucloud.journal.sqlite.reading import Reader
-from gpucloud.journal.sqlite.writing import asking
+from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.state import State, apply
 from gpucloud.journal.store import Journal
 
 AT_ONCE = 500
@@ -28,8 +20,8 @@ class Verified:
     """What a verification found.
 
     Attributes:
-        events: how many events were replayed.
-        differences: a line for each box and run whose rows are not what the replay gives.
+        events: how many events were folded.
+        differences: a line for each box and run whose state is not what its events fold to.
     """
 
     events: int
@@ -37,7 +29,7 @@ class Verified:
 
 
 def verify(journal: Journal) -> Verified:
-    """Replays every event on empty tables, and compares them with those of the journal.
+    """Folds every event again, and compares the states with those of the journal.
 
     Leases are left out: their renewal is no event.
 
@@ -47,15 +39,17 @@ def verify(journal: Journal) -> Verified:
     """
     before = journal.last()
     events = list(_events(journal))
-    owners = {each.event.owner for each in events if isinstance(each.event, FirstOfBox | RunBegun)}
-    kept = _contents(journal, owners)
+    kept = {state.id: _without_lease(state) for state in journal.everything()}
     if journal.last() != before:
         raise UsageError("the journal changed while it was verified", hint="try again")
-    try:
-        with closing(replayed(events)) as connection:
-            said = _contents(Reader(asking(connection)), owners)
-    except (ValueError, sqlite3.IntegrityError) as error:
-        return Verified(events=len(events), differences=(f"the events cannot be replayed: {error}",))
+    said: dict[str, State] = {}
+    for each in events:
+        try:
+            said[each.box] = apply(said.get(each.box), each)
+        except ValueError as error:
+            what = f"{each.box}: event {each.number} cannot follow those before it: {error}"
+            return Verified(events=len(events), differences=(what,))
+    said = {id_: _without_lease(state) for id_, state in said.items()}
     names = sorted(kept.keys() | said.keys())
     differences = tuple(_difference(each, kept, said) for each in names if kept.get(each) != said.get(each))
     return Verified(events=len(events), differences=differences)
@@ -98,27 +92,13 @@ def _events(journal: Journal) -> Iterator[StoredEvent]:
         some = bool(found)
 
 
-def _contents(tables: Journal | Reader, owners: set[str]) -> dict[str, Any]:
-    """Everything in the tables, by box or run."""
-    boxes = tables.boxes(owner=None, over=True, kind=None)
-    parts: defaultdict[str, list[Intent | ResourceRow]] = defaultdict(list)
-    for intent in tables.intents(None, unresolved=False):
-        parts[intent.box].append(intent)
-    for resource in tables.resources_of([box.id for box in boxes]):
-        parts[resource.box].append(resource)
-    runs = [run for owner in owners for run in tables.runs(owner=owner, over=True, since=None)]
-    settings = tables.settings()
-    return {
-        **{box.id: (replace(box, lease=None), parts[box.id]) for box in boxes},
-        **{run.id: replace(run, lease=None) for run in runs},
-        **{budget.id: budget for budget in settings.budgets},
-        POLICY_ID: settings.policy,
-    }
+def _without_lease(state: State) -> State:
+    return replace(state, lease=None) if isinstance(state, Box | Run) else state
 
 
-def _difference(name: str, kept: dict[str, Any], said: dict[str, Any]) -> str:
+def _difference(name: str, kept: Mapping[str, State], said: Mapping[str, State]) -> str:
     if name not in kept:
-        return f"{name}: it is in the events, and not in the tables"
+        return f"{name}: it is in the events, and has no state"
     if name not in said:
-        return f"{name}: it is in the tables, and not in the events"
-    return f"{name}: its rows are not what its events say"
+        return f"{name}: it has a state, and no events"
+    return f"{name}: its state is not what its events say"

@@ -24,8 +24,9 @@ from gpucloud.errors import (
     Scope,
 )
 from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
-from gpucloud.journal.facts import Ceiling, Data, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
+from gpucloud.journal.facts import Ceiling, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.plain import Data
 from gpucloud.journal.records import Box, Run
 from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.plan import Candidate, Key

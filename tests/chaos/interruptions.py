@@ -273,7 +273,7 @@ def _stop_in_its_launch(story: Story, tenders: Sequence[subprocess.Popen[str]]) 
     while time.monotonic() < patience:
         if {each["id"] for each in story.shell.billed()} - {old["id"]}:
             with closing(sqlite3.connect(_journal(story))) as journal:
-                [(lease,)] = journal.execute("SELECT lease FROM runs").fetchall()
+                [(lease,)] = journal.execute("SELECT lease FROM states WHERE kind = 'run'").fetchall()
             asleep = first_child(places[json.loads(lease)["namespace"]].pid)
             os.kill(asleep, signal.SIGSTOP)
             if not _is_locked(story):

@@ -25,7 +25,7 @@ from gpucloud_sandbox.client import Endpoint, SandboxClient, find
 from gpucloud_sandbox.serve import Sandbox, build
 from tests.chaos.teams import Team
 from tests.forked import Forked, ForkServer
-from tests.journals import psql
+from tests.journals import psql, with_tables
 from tests.sandbox.running import HollowBoxes
 from tests.shell import Result
 
@@ -284,6 +284,7 @@ class Home:
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What the journal says; nothing where there is none."""
+        query = with_tables(query, server=self.lab.team is not None)
         if self.lab.team is not None:
             return psql(self.lab.team.behind(self.path.name), query.replace("?", "%s"), values or None)
         file = self.state / "journal.db"

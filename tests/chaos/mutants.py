@@ -86,8 +86,8 @@ MUTANTS = (
     Mutant(
         "a living name is taken",
         "gpucloud/journal/sqlite/schema.py",
-        ") STRICT;\nCREATE UNIQUE INDEX one_living_box_per_name",
-        ") STRICT;\nCREATE INDEX one_living_box_per_name",
+        "CREATE UNIQUE INDEX one_living_holding_per_name",
+        "CREATE INDEX one_living_holding_per_name",
     ),
     Mutant(
         "a run id is used once",
@@ -180,9 +180,9 @@ MUTANTS = (
     ),
     Mutant(
         "what came back is deleted",
-        "gpucloud/journal/sqlite/projections.py",
-        'known[1] in {"gone", "gone_once"}',
-        "known[1] in set[str]()",
+        "gpucloud/journal/box_state.py",
+        'known.state in {"gone", "gone_once"}',
+        "known.state in set[str]()",
         (*ENGINE, *SWEEP),
     ),
     Mutant(
@@ -296,9 +296,9 @@ MUTANTS = (
     ),
     Mutant(
         "a stale writer writes nothing",
-        "gpucloud/journal/sqlite/writing.py",
-        "self.position(box) != (new.epoch, number - 1)",
-        "self.position(box)[1] != number - 1",
+        "gpucloud/journal/backend.py",
+        "position_of(before) != (new.epoch, number - 1)",
+        "position_of(before)[1] != number - 1",
         LEASES,
     ),
     Mutant(
@@ -642,8 +642,8 @@ MUTANTS = (
     # --- what was paid for
     Mutant(
         "a command that has ended is never begun again",
-        "gpucloud/journal/sqlite/run_projections.py",
-        "    if state is RunState.FETCHING:\n",
+        "gpucloud/journal/run_state.py",
+        "    if run.state is RunState.FETCHING:\n",
         "    if False:\n",
         RUNS,
     ),

@@ -129,7 +129,7 @@ def check_price(home: Home, *, moved: bool = False) -> list[str]:
     kept = {entry["id"] for entry in ours(home)}
     agreed = {
         box: Decimal(str(price))
-        for box, price in home.rows("SELECT id, json_extract(facts, '$.price.amount') FROM boxes")
+        for box, price in home.rows("SELECT id, price FROM boxes")
         if price is not None
     }
     for event in home.lab.clouds.ledger():

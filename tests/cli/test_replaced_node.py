@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_least_privilege import apply, policy
+from tests.journals import with_tables
 from tests.shell import Shell
 
 PAIR = ("--gpu", "A100:8,A100-80GB:8", "--nodes", "2", "--rdma", "any", "--accept-test")
@@ -33,7 +34,7 @@ def shared(cli: Shell) -> dict[str, int]:
     """How many there are of what the nodes have in common, by kind."""
     query = "SELECT kind, count(*) FROM resources WHERE state = 'made' GROUP BY kind"
     with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db")) as connection:
-        found = dict(connection.execute(query).fetchall())
+        found = dict(connection.execute(with_tables(query, server=False)).fetchall())
     return {kind: found[kind] for kind in SHARED if kind in found}
 
 

@@ -62,7 +62,9 @@ def running(cli: Shell) -> Iterator[subprocess.Popen[str] | Forked]:
 def renewed_at(cli: Shell) -> str:
     """When the lease of the first box was renewed."""
     with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db")) as journal:
-        [lease] = journal.execute("SELECT lease FROM boxes ORDER BY id LIMIT 1").fetchone()
+        [lease] = journal.execute(
+            "SELECT lease FROM states WHERE kind = 'box' ORDER BY id LIMIT 1"
+        ).fetchone()
     return str(json.loads(lease)["beat"])
 
 

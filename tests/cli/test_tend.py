@@ -131,8 +131,7 @@ def test_a_tender_that_is_paused_beyond_its_lease_buys_nothing_more_when_it_goes
     interrupt(cli)
     paused = stopped_in_its_launch(cli)
     with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db")) as journal, journal:
-        journal.execute("UPDATE boxes SET lease = json_set(lease, '$.beat', ?) WHERE lease <> ''", LONG_AGO)
-        journal.execute("UPDATE runs SET lease = json_set(lease, '$.beat', ?) WHERE lease <> ''", LONG_AGO)
+        journal.execute("UPDATE states SET lease = json_set(lease, '$.beat', ?) WHERE lease <> ''", LONG_AGO)
     assert tended(cli)[1] == "another process works on it", "who can be seen to live is waited for"
     until(lambda: tended_elsewhere(cli) == "restarted", "the pause after the second loss in a row")
     machines = [each["id"] for each in cli.billed() if each["kind"] == "instance"]
@@ -251,9 +250,9 @@ def test_a_look_that_fails_as_a_whole_is_told_and_the_next_one_goes_on(cli: Shel
     looks = map(json.loads, tender.stdout)
     assert next(looks)["troubles"] == []
     with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db", isolation_level=None)) as journal:
-        journal.execute("UPDATE boxes SET state = 'unreadable ' || state")
+        journal.execute("UPDATE states SET document = replace(document, 'ready', 'unreadable')")
         until(lambda: next(looks)["troubles"], "a look that cannot read the journal")
-        journal.execute("UPDATE boxes SET state = replace(state, 'unreadable ', '')")
+        journal.execute("UPDATE states SET document = replace(document, 'unreadable', 'ready')")
     until(lambda: not next(looks)["troubles"], "a look that can")
     tender.send_signal(signal.SIGTERM)
     assert cli.finish(tender).code == 128 + signal.SIGTERM

@@ -21,10 +21,11 @@ from gpucloud.costs.budgets import (
     warnings,
 )
 from gpucloud.errors import BudgetError
-from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms, read_terms, terms_text
+from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
 from gpucloud.journal.facts import Ceiling, Gpu, Node, Offer, Place, Price, Usage, Wanted
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.plain import plain, reader
 from gpucloud.journal.records import Box
 from gpucloud.resources import State
 from gpucloud_pricing import Market
@@ -254,4 +255,4 @@ def test_periods_are_in_utc_and_the_earliest_decides_what_is_read() -> None:
 def test_terms_are_read_back_as_they_were_written() -> None:
     match = Match(owners=("me",), gpus=("H100",), tags=(("team", "a"),))
     terms = a_budget("0.50", match=match, per=Per.TOTAL).terms
-    assert read_terms(json.loads(terms_text(terms))) == terms
+    assert reader(Terms)(json.loads(json.dumps(plain(terms)))) == terms

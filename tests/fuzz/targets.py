@@ -10,7 +10,7 @@ import math
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -36,17 +36,17 @@ from gpucloud.elastic.cluster_file import load_cluster
 from gpucloud.elastic.kubernetes.join import Joining, Program
 from gpucloud.elastic.slurm import states
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.journal.budgets import Action, Per, Terms, read_terms, terms_text
+from gpucloud.journal.budgets import Action, Per, Terms
 from gpucloud.journal.errors import JournalError
-from gpucloud.journal.events import VERSION, FirstOfBox, RunBegun, UnreadableEventError, read, read_ready_note
+from gpucloud.journal.events import VERSION, UnreadableEventError, read, read_ready_note
+from gpucloud.journal.plain import plain, reader
 from gpucloud.journal.postgresql.address import read_address
 from gpucloud.journal.postgresql.spool import FILE as PENDING
 from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.users import read_users
 from gpucloud.journal.records import StoredEvent
-from gpucloud.journal.sqlite.memory import replayed
-from gpucloud.journal.sqlite.reading import Reader
-from gpucloud.journal.sqlite.writing import asking
+from gpucloud.journal.rows import row_of, state_of
+from gpucloud.journal.state import State, apply
 from gpucloud.market.discounts import OwnConditions
 from gpucloud.market.exchange_rates import read_rate
 from gpucloud.monitor import exposition, scraping
@@ -240,8 +240,9 @@ def budget_options(data: bytes) -> None:
         warn=budget._read_percentages(warn or "50"),
         action=Action.REFUSE,
     )
-    assert read_terms(json.loads(terms_text(terms))) == terms
-    assert len(terms_text(terms)) < 6 * len(data) + 1000  # a byte is at most \u0000
+    text = json.dumps(plain(terms))
+    assert reader(Terms)(json.loads(text)) == terms
+    assert len(text) < 6 * len(data) + 1000  # a byte is at most \u0000
     converted = _market().converted(terms.amount, terms.currency, "USD")
     assert converted is not None
     assert converted.is_finite()
@@ -453,24 +454,17 @@ def event(data: bytes) -> None:
 
 
 def replay(data: bytes) -> None:
-    """Events, one a line, are replayed or refused; what they have made can be read."""
-    numbers: dict[str, int] = {}
-    events: list[StoredEvent] = []
+    """Events, one a line, are folded or refused; what they fold to is read from its row as it was."""
+    states: dict[str, State] = {}
     for line in data.splitlines()[:50]:
         found = _object(line)
         box = str(found.get("box", "box-1"))
-        numbers[box] = numbers.get(box, 0) + 1
-        one = read(str(found.get("type")), VERSION, found.get("data", {}))
-        events.append(StoredEvent(id=f"e{len(events)}", at=NOW, box=box, number=numbers[box], event=one))
-    owners = {each.event.owner for each in events if isinstance(each.event, FirstOfBox | RunBegun)}
-    with closing(replayed(events)) as connection:
-        tables = Reader(asking(connection))
-        boxes = tables.boxes(owner=None, over=True, kind=None)
-        tables.resources_of([box.id for box in boxes])
-        tables.intents(None, unresolved=False)
-        tables.settings()
-        for owner in owners:
-            tables.runs(owner=owner, over=True, since=None)
+        before = states.get(box)
+        number = before.number + 1 if before else 1
+        event = read(str(found.get("type")), VERSION, found.get("data", {}))
+        one = StoredEvent(id=f"e{box}{number}", at=NOW, box=box, number=number, event=event)
+        states[box] = apply(before, one)
+        assert state_of(row_of(states[box])) == states[box]
 
 
 def _sent(change: Mapping[str, Any]) -> None:

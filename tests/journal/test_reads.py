@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,8 @@ from gpucloud.boxes.connection import find_box
 from gpucloud.ending.reconcile import remains, settle
 from gpucloud.ending.sweep import look
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
+from gpucloud.journal.records import Box
+from gpucloud.journal.rows import row_of, state_of
 from gpucloud.journal.store import Journal
 from gpucloud.purchase.failover import check_name
 from tests.bench import OWNER, Bench
@@ -24,7 +28,7 @@ from tests.memory import TOKEN_ATOMIC, MemoryProvider
 
 pytestmark = pytest.mark.files
 FINISHED = 3000
-PARTIAL = ("living_boxes", "one_living_box_per_name", "present_resources", "unresolved_intents")
+PARTIAL = ("living_states", "one_living_holding_per_name", "present_states", "unresolved_states")
 """The indexes that hold only what is not over: to go through them is to read what matters."""
 
 
@@ -35,25 +39,33 @@ def bench(tmp_path: Path) -> Bench:
     made = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=TOKEN_ATOMIC, clock=clock)])
     ready(made)
     with closing(sqlite3.connect(tmp_path / "journal.db")) as connection, connection:
-        for table, changes in (
-            (
-                "boxes",
-                {"id": "'b-over-' || n", "name": "'x' || n", "state": "'deleted'", "ended_at": "created_at"},
-            ),
-            ("resources", {"n": "1000 + number.n", "box": "'b-over-' || number.n", "state": "'gone'"}),
-            ("intents", {"id": "'o-' || n", "box": "'b-over-' || n", "status": "'made'"}),
-            ("nodes", {"box": "'b-over-' || number.n"}),
-            ("usage", {"n": "1000 + number.n", "box": "'b-over-' || number.n"}),
-        ):
-            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            values = ", ".join(changes.get(column, f"one.{column}") for column in columns)
-            numbers = f"SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {FINISHED}"  # noqa: S608
-            connection.execute(
-                f"WITH RECURSIVE number(n) AS ({numbers})"  # noqa: S608
-                f" INSERT INTO {table} SELECT {values} FROM number, (SELECT * FROM {table} LIMIT 1) AS one"
-            )
+        connection.row_factory = sqlite3.Row
+        [living] = connection.execute("SELECT * FROM states").fetchall()
+        connection.executemany(
+            f"INSERT INTO states VALUES ({', '.join(f':{name}' for name in living.keys())})",  # noqa: S608, SIM118
+            (over(dict(living), number) for number in range(FINISHED)),
+        )
         connection.execute("ANALYZE")
     return made
+
+
+def over(row: dict[str, Any], number: int) -> dict[str, Any]:
+    """The row of a box as that of another, which is over."""
+    state = state_of(row)
+    assert isinstance(state, Box)
+    gone = tuple(replace(each, box=f"b-over-{number}", state="gone") for each in state.resources)
+    made = tuple(replace(each, box=f"b-over-{number}", status="made") for each in state.intents)
+    ended = replace(
+        state,
+        id=f"b-over-{number}",
+        name=f"x{number}",
+        state=BoxState.DELETED,
+        ended_at=state.created_at,
+        lease=None,
+        resources=gone,
+        intents=made,
+    )
+    return row_of(ended)
 
 
 @contextmanager
@@ -101,8 +113,11 @@ def test_no_command_goes_through_everything_that_ever_was(bench: Bench) -> None:
 def test_of_what_is_over_only_what_is_owed_is_looked_at_again(bench: Bench) -> None:
     """A group that was left, of one of thousands."""
     context = bench.context()
+    left = context.journal.box("b-over-77")
+    [group, *others] = left.resources
+    row = row_of(replace(left, resources=(replace(group, state="delete_asked"), *others)))
     with closing(sqlite3.connect(bench.folder / "journal.db")) as connection, connection:
-        connection.execute("UPDATE resources SET state = 'delete_asked' WHERE box = 'b-over-77'")
+        connection.execute("UPDATE states SET document = :document, present = :present WHERE id = :id", row)
     calls = len(bench.providers[0].cloud.calls)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     assert settle(context) == []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpucloud.journal.errors import RunLivesError, StaleWriterError
-from gpucloud.journal.events import RunDetached, RunEnded, RunFetching, RunLost, Seen
+from gpucloud.journal.events import RunDetached, RunEnded, RunFetching, RunLost
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box, Run
@@ -22,14 +19,12 @@ from gpucloud.journal.runs import (
     AttemptPlace,
     Failure,
     Loss,
-    RunFacts,
     RunState,
     Slots,
     Work,
-    read_run_facts,
-    run_facts_text,
 )
 from gpucloud.journal.store import Journal
+from gpucloud.journal.verification import verify
 from tests.builders import START
 from tests.journals import open_journal
 
@@ -91,7 +86,7 @@ def test_a_run_has_its_work_and_its_attempts_after_a_replay_too(journal: Journal
     assert [each.number for each in journal.history(run.id)] == list(range(1, run.number + 1))
     journal.release(run)
     before = journal.runs(owner="me")
-    journal.rebuild()
+    assert verify(journal).differences == ()
     assert journal.runs(owner="me") == before
     assert journal.run(run.id).lease is None
 
@@ -112,14 +107,6 @@ def test_who_has_lost_a_run_plans_no_box_for_it_and_writes_nothing_of_it(journal
         journal.held_run(paused)
     an_attempt(journal, taken)
     assert journal.run(paused.id).box == "b-1"
-
-
-def test_a_run_of_before_has_its_command_on_the_first_node_alone() -> None:
-    """Nothing said so: there was no other way. One that is under way at an update goes on there."""
-    data: dict[str, Any] = json.loads(run_facts_text(RunFacts(work=WORK)))
-    assert read_run_facts(data).work == WORK
-    del data["work"]["first_node_only"]
-    assert read_run_facts(data).work == replace(WORK, first_node_only=True)
 
 
 def test_a_run_whose_holder_lives_is_left_alone_unless_by_force(journal: Journal) -> None:
@@ -183,23 +170,6 @@ def test_the_lease_of_a_run_is_renewed_as_that_of_a_box_is(tmp_path: Path) -> No
     assert [lease and lease.beat for lease in leases] == [now, now]
 
 
-def test_a_journal_of_the_version_before_runs_gets_a_table_of_them(tmp_path: Path) -> None:
-    file = tmp_path / "journal.db"
-    values: dict[str, Any] = {"owner": "me", "run_id": None, "op": "o", "expires_at": None}
-    journal = Journal.open(file, lambda: START)
-    box = journal.plan_box(id="b-1", name="x", facts=Facts(), lease=LEASE, **values)
-    journal.write(box, Seen(facts=Facts(attended=True)))
-    before = journal.box("b-1")
-    journal.close()
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(
-            "DROP TABLE runs; DROP TABLE budgets; DROP INDEX living_boxes; PRAGMA user_version = 5;"
-        )
-    journal = Journal.open(file, lambda: START)
-    assert journal.box("b-1") == before
-    assert a_run(journal).state is RunState.RUNNING
-
-
 def a_wish(*names: str) -> Work:
     slots = Slots(cluster="lab", node_class="t4", names=names)
     return Work(spec={"gpu": "T4"}, command="", slots=slots)
@@ -214,7 +184,7 @@ def test_a_wish_for_slots_is_a_run_that_goes_on_without_its_process(journal: Jou
     )
     assert wish.lease is None, "whoever launches takes it"
     before = journal.runs(owner="me")
-    journal.rebuild()
+    assert verify(journal).differences == ()
     assert journal.runs(owner="me") == before
 
 
@@ -243,29 +213,12 @@ def test_what_an_engine_says_of_its_slots_is_kept_whoever_holds_the_wish(journal
     assert held is not None
     assert journal.label("run-1", {"status": "up"})
     said = {"type": "t4", "status": "up"}
-    journal.rebuild()
+    assert verify(journal).differences == ()
     [wish] = journal.runs(owner="me")
     assert wish.work.slots == replace(slots, labels=said)
     journal.write(held, RunEnded(state=RunState.ENDED))
     assert not journal.label("run-1", {"status": "down"}), "it is over"
     assert journal.run("run-1").work.slots == replace(slots, labels=said)
-
-
-def test_a_wish_of_an_older_journal_has_no_labels(tmp_path: Path) -> None:
-    """Its row and its event lack the field."""
-    file = tmp_path / "journal.db"
-    journal = Journal.open(file, lambda: START)
-    journal.want(owner="me", works={"run-1": a_wish("lab-t4-1")}, lease=LEASE)
-    before = journal.runs(owner="me")
-    journal.close()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE runs SET facts = json_remove(facts, '$.work.slots.labels')")
-        connection.execute("UPDATE events SET data = json_remove(data, '$.work.slots.labels')")
-        assert "labels" not in str(connection.execute("SELECT facts FROM runs").fetchall())
-    journal = Journal.open(file, lambda: START)
-    assert journal.runs(owner="me") == before
-    journal.rebuild()
-    assert journal.runs(owner="me") == before
 
 
 def test_the_runs_that_ended_lately_are_read_with_those_that_go_on(tmp_path: Path) -> None:
@@ -279,23 +232,3 @@ def test_the_runs_that_ended_lately_are_read_with_those_that_go_on(tmp_path: Pat
     found = journal.runs(owner="me", over=True, since=START + timedelta(minutes=30))
     assert [run.id for run in found] == ["run-1", "run-2"]
     assert len(journal.runs(owner="me", over=True)) == 3
-
-
-def test_a_run_of_an_older_journal_is_for_no_slots(tmp_path: Path) -> None:
-    """Its row and its event lack the field."""
-    file = tmp_path / "journal.db"
-    journal = Journal.open(file, lambda: START)
-    run = a_history(journal)
-    journal.release(run)
-    before = journal.runs(owner="me")
-    journal.close()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE runs SET facts = json_remove(facts, '$.work.slots')")
-        connection.execute(
-            "UPDATE events SET data = json_remove(data, '$.work.slots') WHERE type = 'run_begun'"
-        )
-        assert "slots" not in str(connection.execute("SELECT facts FROM runs").fetchall())
-    journal = Journal.open(file, lambda: START)
-    assert journal.runs(owner="me") == before
-    journal.rebuild()
-    assert journal.runs(owner="me") == before

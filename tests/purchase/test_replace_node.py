@@ -21,6 +21,7 @@ from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Node, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, OVER, BoxState
 from gpucloud.journal.records import Box
+from gpucloud.journal.verification import verify
 from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.failover import launch, replace_machines, replace_node
 from gpucloud.purchase.replacement import NodeReplacement, opening_of
@@ -101,7 +102,7 @@ def test_one_node_gets_another_machine_and_the_others_keep_theirs(
     assert usage[ids(new)[0]].start < old.end <= fresh.start < bench.clock()
     assert {each.end for each in usage.values() if each is not old} == {None}
     kept = context.journal.box(box.id)
-    context.journal.rebuild()
+    assert verify(context.journal).differences == ()
     assert replace(context.journal.box(box.id), lease=None) == replace(kept, lease=None)
     context.journal.write(new, StateChanged(state=BoxState.READY))
     assert not any(each.unwanted for each in look(context, owner=OWNER, older_than=timedelta()).finds)

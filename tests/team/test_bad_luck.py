@@ -186,7 +186,8 @@ def test_the_lock_of_a_box_orders_its_writers_and_without_it_they_are_not(lock: 
 
 def think(url: str, seconds: float, *, lock: bool) -> None:
     """The server takes its time between looking and writing. What protects besides the lock is taken away."""
-    [*_, function] = [each for step in STEPS for each in step if "FUNCTION append" in each]
+    [*_, function] = [each for step in STEPS for each in step if "CREATE FUNCTION append" in each]
+    function = function.replace("{schema}", url.partition("schema=")[2])
     slow = function.replace(
         "    INSERT INTO owners", f"    PERFORM pg_sleep({seconds});\n    INSERT INTO owners"
     )

@@ -19,7 +19,6 @@ from gpucloud.journal.lifecycle import BoxState, Claim
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.postgresql.address import read_address
 from gpucloud.journal.postgresql.migration import migrate
-from gpucloud.journal.postgresql.schema import STEPS, VERSION
 from gpucloud.journal.postgresql.users import apply_users, changes, read_keys, read_users
 from gpucloud.journal.records import Box, PublishedKey
 from gpucloud.journal.store import Journal
@@ -91,7 +90,7 @@ def test_a_login_does_with_the_box_of_alice_what_its_role_allows(login: str, act
         if action == "observe":  # a look at a cloud needs no right to write it down
             assert ACTIONS[action](journal, box) is False
         else:
-            with pytest.raises(ForbiddenError, match=r"permission denied|row-level security") as caught:
+            with pytest.raises(ForbiddenError, match="permission denied") as caught:
                 ACTIONS[action](journal, box)
             assert "users apply" in str(caught.value.hint)
         assert psql(url, "SELECT count(*) FROM events") == before
@@ -106,7 +105,10 @@ FORGED = {
     "another's identity": "INSERT INTO identities (login, owner) VALUES ('vera', 'x')",
     "the identity of a colleague": "INSERT INTO identities (owner) VALUES ('carol')",
     "another version": "INSERT INTO schema_version (version) VALUES (9)",
-    "another schema": "ALTER TABLE boxes ADD COLUMN x text",
+    "another schema": "ALTER TABLE states ADD COLUMN x text",
+    "a changed state": "UPDATE states SET living = 0",
+    "a state of its own": "INSERT INTO states SELECT * FROM states",
+    "a lease": "UPDATE states SET lease = NULL",
 }
 
 
@@ -117,17 +119,6 @@ def test_nobody_forges_the_past(login: str, forged: str, url: str) -> None:
     plan(journal_of(url, OWNER), "carol")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         psql(url, FORGED[forged], user=login)
-
-
-@pytest.mark.parametrize("login", ["vera", "bob"])
-def test_a_box_of_another_is_not_changed_behind_the_program_either(login: str, url: str) -> None:
-    """PostgreSQL itself says nothing: it changes no row."""
-    plan(journal_of(url, "alice"), "alice")
-    try:
-        assert psql(url, "UPDATE boxes SET state = 'failed'", user=login) == [0]
-    except psycopg.errors.InsufficientPrivilege:
-        assert login == "vera"
-    assert psql(url, "SELECT state FROM boxes") == [("planned",)]
 
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
@@ -170,30 +161,6 @@ def test_a_key_is_published_by_its_login_or_an_admin_and_is_that_of_nobody_witho
     for bad in ([], {"carol": KEY}, {"bob": 1}):
         with pytest.raises(UsageError, match="keys"):
             read_keys(bad, USERS)
-
-
-def test_a_journal_from_before_budgets_is_led_to_them(url: str) -> None:
-    """As the first version made it; what is in it stays."""
-    box = plan(journal_of(url, "alice"), "alice")
-    [append] = [each for each in STEPS[0] if "FUNCTION append" in each]
-    for statement in (
-        "DROP POLICY budgets_of_admins ON events",
-        "DROP TABLE budgets",
-        append.replace("CREATE", "CREATE OR REPLACE", 1),
-        "DROP TABLE public_keys",
-        "DROP POLICY own_rows ON identities",
-        "DROP FUNCTION is_free",
-        "ALTER TABLE identities DROP COLUMN at, ADD PRIMARY KEY (login)",
-        "CREATE POLICY own_rows ON identities USING (login = session_user)",
-        "DELETE FROM schema_version WHERE version > 1",
-    ):
-        psql(url, statement)
-    with pytest.raises(UsageError, match="of an older gpucloud"):
-        journal_of(url, "alice")
-    assert migrate(read_address(url), kind="real") == (1, VERSION)
-    journal_of(url, "adam").set_budget("lab", BUDGET, by="adam")
-    assert [each.name for each in journal_of(url, "alice").budgets()] == ["lab"]
-    assert journal_of(url, "alice").box(box.id).name == box.name
 
 
 def test_a_login_has_the_owner_ids_of_all_its_former_journals_and_of_nobody_elses(url: str) -> None:

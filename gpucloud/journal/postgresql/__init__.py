@@ -1,9 +1,9 @@
 """The journal in a PostgreSQL database that a team shares. Only this room imports ``psycopg``.
 
-The effect of an event on the tables is that of :mod:`gpucloud.journal.sqlite.projections`, on copies of the
-rows in memory. What changed is sent as one call of a function in the database, which takes it only if nobody
-else was faster: one round trip, no lock that is held while this process thinks, and nothing is left behind by
-a process that stops in between.
+What is known of one box or run is folded from its events, of which only the new ones are read: stored states
+serve lists alone. A change is folded in this process too, and sent as one call of a function in the database,
+which takes it only if nobody else was faster: one round trip, no lock that is held while this process thinks,
+and nothing is left behind by a process that stops in between.
 """
 
 from __future__ import annotations

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +20,6 @@ from gpucloud.journal.errors import (
     ForbiddenError,
     JournalError,
     NameTakenError,
-    OlderError,
     PendingError,
     RunLivesError,
     UnreachableError,
@@ -29,32 +27,27 @@ from gpucloud.journal.errors import (
 )
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, Made, Resolved
 from gpucloud.journal.postgresql.address import Address
-from gpucloud.journal.postgresql.copies import Copies, Rows, position_of
+from gpucloud.journal.postgresql.folding import Folded
 from gpucloud.journal.postgresql.schema import LOCK, OWNED, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.spool import Spool
-from gpucloud.journal.postgresql.writing import Change, Writer
-from gpucloud.journal.records import Box, Intent, PublishedKey, Run
-from gpucloud.journal.sqlite.reading import POSITION, Query, Reader, Row
+from gpucloud.journal.postgresql.writing import Writer
+from gpucloud.journal.reading import Reader, Row
+from gpucloud.journal.records import Box, Intent, PublishedKey
+from gpucloud.journal.rows import UNRESOLVED
+from gpucloud.journal.state import State
 
 T = TypeVar("T")
 TRIES_S = 30.0
 """How long a change is made again because others were faster."""
-MOST_KEPT = 1000
-"""The copies of how many boxes and runs are kept for the next change."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 """Of a change that others were faster than: at first up to so long, then each time up to twice as long."""
 _ABOUT = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about")
-# The column ``at`` is missing in a journal of an older version, which is still to be told from others.
-_IDENTITIES = (
-    "SELECT session_user AS login",
-    "SELECT login, owner FROM identities AS given ORDER BY to_jsonb(given) ->> 'at'",
-)
+_IDENTITIES = ("SELECT session_user AS login", "SELECT login, owner FROM identities ORDER BY at")
 _KEY = """SELECT key, by FROM public_keys JOIN pg_roles ON rolname = login
 WHERE login = :login AND pg_has_role(pg_roles.oid, 'gc_viewer', 'member')"""
 """Of who may use the journal: one who has left is let in nowhere, though the key is there."""
-PUBLISH_KEY = """INSERT INTO public_keys (login, key) VALUES (coalesce(:login, session_user), :key)
-ON CONFLICT (login) DO UPDATE SET key = EXCLUDED.key, by = session_user, at = clock_timestamp()"""
+PUBLISH_KEY = "SELECT publish_key(:login, :key)"
 _DONE = frozenset(each.type for each in (Made, Resolved, DeleteAsked, GoneOnce, Gone))
 """The events that tell what a cloud has done; the others tell what was meant, or can be seen again."""
 _WRITTEN = frozenset({"written", "was_written"})
@@ -81,9 +74,7 @@ class Database:
         self._server = server
         self._spool = spool
         self._lock = threading.RLock()
-        self._kept: dict[str, Rows] = {}
-        self._known: dict[str, Rows] = {}
-        """What the server had of boxes and runs when it took this process's last change of them."""
+        self._folded = Folded(server.address)
         self.identity = ""
         """The owner id of this process's login: the login itself, unless it was given another one."""
         self._logins: Mapping[str, str] = {}
@@ -128,46 +119,45 @@ class Database:
             JournalError: the server cannot be reached, or refuses.
         """
         with self._explained():
-            yield _Reader(self._server, self._known, self._refuse_older)
+            yield _Reader(self._server, self._folded)
 
     def change(self, body: Callable[[Writer], T]) -> T:
-        """Makes a change on copies, and sends it; it is made again where somebody else was faster.
+        """Makes a change in this process, and sends it; it is made again where somebody else was faster.
 
-        Copies of what this process wrote are kept, so that its next change is one round trip. What is decided
-        by a kept copy, and not sent, is decided again by a new one.
+        What this process knows is taken as it is at first, so that a change is one round trip. What is
+        decided by that, and not sent, is decided again by what the server has.
 
         Raises:
             JournalError: the server cannot be reached, or refuses; or others are always faster.
         """
-        until, pause_s = time.monotonic() + TRIES_S, _PAUSE_S
+        until, pause_s, trusts = time.monotonic() + TRIES_S, _PAUSE_S, True
         with self._lock, self._explained():
             self._tell_what_is_kept()
             while True:
-                with closing(Writer(self._server.ask, self._kept, self._refuse_older)) as writer:
-                    try:
-                        done = body(writer)
-                        change = writer.change()
-                    except JournalError:
+                writer = Writer(self._server.ask, self._folded, trusts=trusts)
+                try:
+                    done = body(writer)
+                except JournalError:
+                    raise
+                except Exception:
+                    if writer.is_sure:
                         raise
-                    except Exception:
-                        if writer.is_sure:
-                            raise
-                        change = None
-                    else:
-                        if change is None and writer.is_sure:
-                            return done
-                        if change is not None and self._send_or_keep(change):
-                            self._keep(change.after)
-                            return done
-                self._kept.clear()
+                else:
+                    document = writer.document()
+                    if document is None and writer.is_sure:
+                        return done
+                    if document is not None and self._send_or_keep(document):
+                        self._folded.keep(writer.after)
+                        return done
                 if time.monotonic() > until:
                     raise JournalError(
                         f"the journal {self._server.address}: others changed it for {TRIES_S:.0f} s",
                         hint="try again",
                     )
-                if writer.is_sure:
+                if not trusts:
                     time.sleep(random.uniform(0, pause_s))  # noqa: S311
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                trusts = False
 
     def check(self) -> None:
         """Nobody puts another journal in the place of this one while it is used."""
@@ -189,9 +179,8 @@ class Database:
         Raises:
             UsageError: somebody else has it, or it is that of boxes in the journal.
         """
-        give = "INSERT INTO identities (owner) SELECT :owner WHERE is_free(:owner) ON CONFLICT DO NOTHING"
         with self._explained():
-            self._server.ask([(give, {"owner": owner})], WRITE)
+            self._server.ask([("SELECT identify(:owner)", {"owner": owner})], WRITE)
             [[login], identities] = self._server.ask([(query, {}) for query in _IDENTITIES])
         self._identified(login["login"], identities)
         if owner != self.identity and owner not in self.aliases(self.identity):
@@ -226,7 +215,7 @@ class Database:
 
     # --- inside
 
-    def _send_or_keep(self, change: Change) -> bool:
+    def _send_or_keep(self, document: Mapping[str, Any]) -> bool:
         """Has the server make a change; what a cloud has done is kept where the server does not answer.
 
         Raises:
@@ -234,11 +223,11 @@ class Database:
             UnreachableError: the server does not answer, and nothing is lost by that.
         """
         try:
-            return self._send(change.document)
+            return self._send(document)
         except UnreachableError as error:
-            if self._spool is None or not any(each["type"] in _DONE for each in change.document["events"]):
+            if self._spool is None or not any(each["type"] in _DONE for each in document["events"]):
                 raise
-            self._spool.add(change.document)
+            self._spool.add(document)
             raise PendingError(
                 f"{error.message}; what the cloud has done is kept in {self._spool.file}",
                 hint="the next command on this machine tells the journal, once it can be reached",
@@ -265,29 +254,14 @@ class Database:
                 [[row]] = self._server.ask([query], WRITE)  # what was sent before was committed meanwhile
         except errors.UniqueViolation as error:
             constraint = error.diag.constraint_name
-            if constraint == "one_living_box_per_name":
-                raise NameTakenError(_new(document, "boxes", "name")) from error
+            if constraint == "one_living_holding_per_name":
+                raise NameTakenError(_new_name(document)) from error
             if constraint == "one_living_run_per_id":
-                raise RunLivesError(_new(document, "runs", "run_id")) from error
-            if constraint in {"boxes_pkey", "runs_pkey", "events_box_number_key"}:
+                raise RunLivesError(_new_name(document)) from error
+            if constraint in {"states_pkey", "events_box_number_key"}:
                 return False
             raise
         return row["outcome"] in _WRITTEN
-
-    def _keep(self, after: Mapping[str, Rows]) -> None:
-        for kept in (self._kept, self._known):
-            if len(kept) + len(after) > MOST_KEPT:
-                kept.clear()
-            kept.update(after)
-
-    def _refuse_older(self, id: str, position: tuple[int, int]) -> None:  # noqa: A002
-        """Refuses what the server has of a box or run that this process has written to.
-
-        Raises:
-            OlderError: it is older.
-        """
-        if id in self._known and position < position_of(self._known[id]):
-            raise OlderError(id, self._server.address)
 
     @contextmanager
     def _explained(self) -> Generator[None]:
@@ -299,67 +273,41 @@ class Database:
                 f"the journal {self._server.address} refuses this login: {self._server.said(error)}",
                 hint="its owner gives roles: gpucloud journal users apply FILE",
             ) from None
-        except (psycopg.Error, sqlite3.Error) as error:
-            said = self._server.said(error) if isinstance(error, psycopg.Error) else str(error)
+        except psycopg.Error as error:
             hint = next(
                 (hint for kind, hint in _HINTS if isinstance(error, kind)), "see the log of the server"
             )
             raise JournalError(
-                f"the journal {self._server.address} cannot be used: {said}", hint=hint
+                f"the journal {self._server.address} cannot be used: {self._server.said(error)}", hint=hint
             ) from None
 
 
 class _Reader(Reader):
-    """Reads what is committed; ``known`` are the copies of what this process wrote."""
+    """Reads what is committed; single boxes and runs are folded from their events."""
 
     owned = OWNED
 
-    def __init__(
-        self,
-        server: Server,
-        known: Mapping[str, Rows],
-        refuse_older: Callable[[str, tuple[int, int]], None],
-    ) -> None:
+    def __init__(self, server: Server, folded: Folded) -> None:
         super().__init__(server.ask)
-        self._server, self._known, self._refuse_older = server, known, refuse_older
+        self._server, self._folded = server, folded
 
-    def box(self, id: str) -> Box:  # noqa: A002
-        """The box with this id. Raises ``KeyError``."""
-        return self._of(id).box(id)
-
-    def run(self, id: str) -> Run:  # noqa: A002
-        """The run with this internal id. Raises ``KeyError``."""
-        return self._of(id).run(id)
-
-    def position(self, box: str) -> tuple[int, int]:
-        """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
-        return self._of(box).position(box)
+    def state(self, id: str) -> State | None:  # noqa: A002  (the field's own name)
+        """What the events of an id fold to; ``None`` for one that is not there."""
+        return self._folded.read(self._server.ask, [id])[id]
 
     def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
         """Create intents, oldest first; of a box of this process also while no server knows them.
 
         They tell where the machines are that must be ended then.
         """
-        if box is None:
-            return super().intents(None, unresolved=unresolved)
         try:
-            return self._of(box).intents(box, unresolved=unresolved)
+            return super().intents(box, unresolved=unresolved)
         except JournalError:
-            if box not in self._known:
+            known = self._folded.kept([box] if box else []).values()
+            if not known:
                 raise
-            with closing(Copies()) as copies:
-                copies.put(box, self._known[box])
-                return copies.writer.intents(box, unresolved=unresolved)
-
-    def _of(self, id: str) -> Reader:  # noqa: A002
-        """Reads what the server has of one box or run, in the same round trip whether that is older."""
-
-        def ask(queries: Sequence[Query]) -> Sequence[Sequence[Row]]:
-            [found, *answers] = self._server.ask([(POSITION, {"id": id}), *queries])
-            self._refuse_older(id, (found[0]["epoch"], found[0]["number"]) if found else (0, 0))
-            return answers
-
-        return Reader(ask)
+            found = [each for state in known if isinstance(state, Box) for each in state.intents]
+            return [each for each in found if not unresolved or each.status in UNRESOLVED]
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""
@@ -374,18 +322,15 @@ def refuse_version(address: Address, found: int) -> None:
     Raises:
         UsageError: it is older or newer than this program.
     """
-    if found > VERSION:
+    if found != VERSION:
         raise UsageError(
-            f"the journal {address} was made by a newer gpucloud (schema {found}, this one knows {VERSION})",
-            hint="use that newer version; nothing was read or changed",
-        )
-    if found < VERSION:
-        raise UsageError(
-            f"the journal {address} is of an older gpucloud (schema {found}, this one needs {VERSION})",
-            hint=_MIGRATE,
+            f"the journal {address} was made by another gpucloud (schema {found}, this one has {VERSION})",
+            hint="use that gpucloud; or name another schema (?schema=NAME in GPUCLOUD_JOURNAL), and take in"
+            " what runs by its tags: gpucloud recover",
         )
 
 
-def _new(document: Mapping[str, Any], table: str, column: str) -> str:
-    """What a row that is new is called."""
-    return next(str(row[column]) for row in document[table] if document["positions"][row["id"]] == (0, 0))
+def _new_name(document: Mapping[str, Any]) -> str:
+    """What a state that is new is called."""
+    new = (row for row in document["states"] if tuple(document["positions"][row["id"]]) == (0, 0))
+    return next(str(row["name"]) for row in new)

@@ -24,7 +24,7 @@ from psycopg.rows import DictRow, dict_row
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.errors import JournalError, UnreachableError
 from gpucloud.journal.postgresql.address import Address
-from gpucloud.journal.sqlite.reading import Query
+from gpucloud.journal.reading import Query
 from gpucloud.redaction import redact
 
 CONNECT_S = 10

@@ -12,7 +12,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.postgresql.database import PUBLISH_KEY
 from gpucloud.journal.postgresql.server import WRITE, Server
-from gpucloud.journal.sqlite.reading import Query
+from gpucloud.journal.reading import Query
 from gpucloud.resources import OWNER_ID
 
 ROLES = ("viewer", "operator", "admin")

@@ -1,108 +1,66 @@
-"""One change of a journal: made on copies of what it is about, and sent as a whole."""
+"""One change of a journal: folded in this process, and sent as a whole."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from gpucloud.journal.events import OF_SETTINGS, FirstOfBox, RunBegun
-from gpucloud.journal.facts import plain
+from gpucloud.journal import backend
+from gpucloud.journal.events import OF_SETTINGS as SETTING_EVENTS
+from gpucloud.journal.events import FirstOfBox, RunBegun
 from gpucloud.journal.lifecycle import Lease
-from gpucloud.journal.postgresql.copies import (
-    EVENT,
-    Copies,
-    Rows,
-    nothing_of,
-    position_of,
-    queries_for,
-    rows_by_id,
-)
-from gpucloud.journal.postgresql.schema import HELD, NUMBERED, OWNED
+from gpucloud.journal.postgresql.folding import Asker, Folded
+from gpucloud.journal.postgresql.schema import OWNED
 from gpucloud.journal.postgresql.server import READ, WRITE
-from gpucloud.journal.records import Appended, Box, NewEvent, Run
-from gpucloud.journal.sqlite.reading import OF_SETTINGS as SETTINGS
-from gpucloud.journal.sqlite.reading import Query, Reader, Row
-
-Asker = Callable[[Sequence[Query], str], Sequence[Sequence[Row]]]
-"""Answers queries in one transaction of a mode."""
+from gpucloud.journal.reading import OF_SETTINGS, Query, Row, position_of
+from gpucloud.journal.records import Box, StoredEvent
+from gpucloud.journal.rows import lease_text, row_of, row_of_event
+from gpucloud.journal.state import State
 
 EVERYBODY = ""
 """The scope of what is read of all owners."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is to be sent.
+class Writer(backend.Writer):
+    """Reads and appends for one change, which is then to be sent.
 
-    Attributes:
-        document: positions, owners, events and rows, as ``append`` of the database takes them.
-        after: the rows of each box or run after it.
-    """
-
-    document: Mapping[str, Any]
-    after: Mapping[str, Rows]
-
-
-class Writer(Reader):
-    """Reads and appends for one change; the boxes that it reads are copies.
-
-    Other reads are of what was there before the change. A new box or run of the same owner makes them out of
-    date: the change is then made again.
+    What it reads of many is of what was there before the change. A new box or run of the same owner makes
+    that out of date: the change is then made again.
 
     Args:
         ask: asks the server.
-        kept: copies from earlier changes; they may be out of date.
-        refuse_older: is told the position of each box or run that the server has.
+        folded: what this process knows of boxes and runs; it may be out of date.
+        trusts: whether what it knows is taken as it is, to save a round trip.
     """
 
     owned = OWNED
 
-    def __init__(
-        self, ask: Asker, kept: Mapping[str, Rows], refuse_older: Callable[[str, tuple[int, int]], None]
-    ) -> None:
-        super().__init__(self._read)
+    def __init__(self, ask: Asker, folded: Folded, *, trusts: bool) -> None:
+        super().__init__(self._asked)
         self._server = ask
-        self._kept: Mapping[str, Rows] = kept
-        self._refuse_older = refuse_older
-        self._copies = Copies()
+        self._folded = folded
+        self._trusts = trusts
+        self._before: dict[str, State | None] = {}
         self._owners: dict[str, int | None] = {}
         self._begins: set[str] = set()
+        self._events: list[dict[str, Any]] = []
+        self.after: dict[str, State] = {}
+        """What this change has made of boxes and runs."""
         self.is_sure = True
-        """Whether nothing was decided by a kept copy."""
+        """Whether nothing was decided by what may be out of date."""
 
     # --- reading
 
-    def load(self, ids: Collection[str]) -> None:
-        """Takes copies of boxes and runs, in one round trip."""
-        missing = {each for each in ids if each not in self._copies.before}
-        for each in missing & self._kept.keys():
-            self.is_sure = False
-            self._copies.put(each, self._kept[each])
-        missing -= self._kept.keys()
-        if missing:
-            for id_, rows in rows_by_id(missing, self._server(queries_for(missing), READ)).items():
-                self._refuse_older(id_, position_of(rows))
-                self._copies.put(id_, rows)
+    def _read(self, ids: Collection[str], *, fresh: bool) -> dict[str, State | None]:
+        kept = self._folded.kept(ids) if self._trusts and not fresh else {}
+        self.is_sure = self.is_sure and not kept
+        found = {**kept, **self._folded.read(self._server, [each for each in ids if each not in kept])}
+        self._before |= found
+        return found
 
-    def box(self, id: str) -> Box:  # noqa: A002
-        """The box with this id, as this change has made it. Raises ``KeyError``."""
-        self.load([id])
-        return self._copies.writer.box(id)
-
-    def run(self, id: str) -> Run:  # noqa: A002
-        """The run with this internal id, as this change has made it. Raises ``KeyError``."""
-        self.load([id])
-        return self._copies.writer.run(id)
-
-    def position(self, box: str) -> tuple[int, int]:
-        """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
-        self.load([box])
-        return self._copies.writer.position(box)
-
-    def _read(self, queries: Sequence[Query]) -> Sequence[Sequence[Row]]:
+    def _asked(self, queries: Sequence[Query]) -> Sequence[Sequence[Row]]:
         """Asks the server, and remembers of which owners the answers tell."""
         owners = {values["owner"] or EVERYBODY for _, values in queries if "owner" in values}
         counts = ("SELECT owner, begun FROM owners WHERE owner = ANY (:owners)", {"owners": [*owners]})
@@ -120,21 +78,13 @@ class Writer(Reader):
 
     # --- writing
 
-    def append(self, box: str, number: int, new: NewEvent, at: datetime) -> Appended:
-        """Appends one event to the copy of its box, as :meth:`gpucloud.journal.store.Journal.append`."""
-        begins = isinstance(new.event, FirstOfBox | RunBegun)
-        if begins and box not in self._copies.before and box not in self._kept:
-            self._copies.put(box, nothing_of(box))  # it is not there, or the change will be refused
-        self.load([box])
-        appended = self._copies.writer.append(box, number, new, at)
-        if appended is Appended.STALE and self._is_written(new):
-            return Appended.WAS_WRITTEN
-        if appended is Appended.WRITTEN:
-            if isinstance(new.event, FirstOfBox | RunBegun):
-                self._begin(new.event.owner, EVERYBODY)
-            elif isinstance(new.event, OF_SETTINGS):
-                self._begin(SETTINGS)
-        return appended
+    def _write(self, stored: StoredEvent, after: State) -> None:
+        self._events.append(row_of_event(stored))
+        self.after[stored.box] = after
+        if isinstance(stored.event, FirstOfBox | RunBegun):
+            self._begin(stored.event.owner, EVERYBODY)
+        elif isinstance(stored.event, SETTING_EVENTS):
+            self._begin(OF_SETTINGS)
 
     def _begin(self, *owners: str) -> None:
         """Makes what others have read of these owners out of date."""
@@ -142,55 +92,21 @@ class Writer(Reader):
             self._owners.setdefault(owner, None)
             self._begins.add(owner)
 
-    def _is_written(self, new: NewEvent) -> bool:
-        [rows] = self._server([("SELECT 1 AS one FROM events WHERE id = :id", {"id": new.id})], READ)
-        return bool(rows)
-
     def renew(self, held: Sequence[tuple[str, int, Lease]]) -> None:
         """Writes leases anew: each where the box or run still has the epoch under which it was taken."""
-        leases = [
-            {"id": id_, "epoch": epoch, "lease": json.dumps(plain(lease))} for id_, epoch, lease in held
-        ]
-        queries = [
-            (
-                f"UPDATE {table} SET lease = new.lease"  # noqa: S608
-                " FROM jsonb_to_recordset(:leases) AS new(id text, epoch integer, lease text)"
-                f" WHERE {table}.id = new.id AND {table}.epoch = new.epoch AND {table}.lease IS NOT NULL",
-                {"leases": json.dumps(leases)},
-            )
-            for table in HELD
-        ]
-        self._server(queries, WRITE)
-
-    def rebuild(self) -> None:
-        """Has every event take effect again, on empty tables."""
-        ids = " UNION ALL ".join(f"SELECT id FROM {table}" for table in NUMBERED)  # noqa: S608
-        columns = ", ".join(EVENT)
-        [held, events] = self._server(
-            [(ids, {}), (f"SELECT {columns} FROM events ORDER BY seq", {})],  # noqa: S608
-            READ,
-        )
-        self._kept = {}
-        self.load({row["id"] for row in held})
-        self._copies.replay(events)
+        leases = [{"id": id_, "epoch": epoch, "lease": lease_text(lease)} for id_, epoch, lease in held]
+        self._server([("SELECT renew(:leases)", {"leases": json.dumps(leases)})], WRITE)
 
     # --- what is to be sent
 
-    def change(self) -> Change | None:
-        """What this change has made; ``None`` where that is nothing."""
-        after = self._copies.after()
-        events, rows = self._copies.events(), self._copies.changed(after)
-        if not events and not any(rows.values()):
+    def document(self) -> Mapping[str, Any] | None:
+        """What is to be sent, as ``append`` of the database takes it; ``None`` where that is nothing."""
+        if not self._events:
             return None
-        document = {
-            "positions": self._copies.positions(),
+        return {
+            "positions": {id_: position_of(state) for id_, state in self._before.items()},
             "owners": self._owners,
             "begins": sorted(self._begins),
-            "events": events,
-            **rows,
+            "events": self._events,
+            "states": [row_of(state) for _, state in sorted(self.after.items())],
         }
-        return Change(document, after)
-
-    def close(self) -> None:
-        """Drops the copies."""
-        self._copies.close()

@@ -1,4 +1,4 @@
-"""The SQLite file of a journal: how it is opened and migrated, read in one snapshot, changed all or nothing.
+"""The SQLite file of a journal: how it is opened, read in one snapshot, and changed all or nothing.
 
 A write-ahead log and ``synchronous=FULL``: what was committed survives a crash of the machine.
 """
@@ -17,10 +17,10 @@ from typing import TypeVar
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.errors import JournalError, refuse_kind
-from gpucloud.journal.sqlite.reading import Reader
-from gpucloud.journal.sqlite.schema import STEPS
+from gpucloud.journal.reading import Reader
+from gpucloud.journal.sqlite.schema import STEPS, VERSION
 from gpucloud.journal.sqlite.writing import Writer, asking
-from gpucloud_pricing.sqlite_file import BUSY_S, NewerFileError, connect, migrate, transaction, use_wal
+from gpucloud_pricing.sqlite_file import BUSY_S, connect, migrate, transaction, use_wal, version_of
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Database:
 
     @classmethod
     def open(cls, path: Path, *, kind: str | None = None, busy_s: float = BUSY_S) -> Database:
-        """Opens the file, making or migrating it as needed.
+        """Opens the file, making it where there is none.
 
         Args:
             path: the file; its folder exists.
@@ -55,25 +55,15 @@ class Database:
 
         Raises:
             JournalError: the file is damaged, read-only, or locked for too long.
-            UsageError: it is newer than this program, or is marked as the other kind.
+            UsageError: it is of another version, or is marked as the other kind.
         """
         database = cls(path, busy_s)
         with _explained(path):
             database._file.hold()
             with database._connection() as connection:
                 use_wal(connection, busy_s)
-                try:
-                    migrate(connection, STEPS)
-                except NewerFileError as error:
-                    raise UsageError(
-                        f"the journal {path} was written by a newer gpucloud (schema {error.version}, this"
-                        f" one knows {error.known})",
-                        hint="use that newer version; nothing was read or changed",
-                    ) from error
-                except ValueError as error:  # of an event; the migration was taken back
-                    raise JournalError(
-                        f"the journal {path} cannot be read: {error}", hint=_DAMAGED
-                    ) from error
+                _refuse_version(path, version_of(connection))
+                migrate(connection, STEPS)
                 if kind is not None:
                     _mark(connection, path, kind)
         return database
@@ -147,8 +137,22 @@ class Database:
             self._idle.append(connection)
 
 
+def _refuse_version(path: Path, found: int) -> None:
+    """Refuses a file that another gpucloud has made. No version was released yet that could be migrated.
+
+    Raises:
+        UsageError: it is of another version.
+    """
+    if found not in {0, VERSION}:
+        raise UsageError(
+            f"the journal {path} was made by another gpucloud (schema {found}, this one has {VERSION})",
+            hint="use that gpucloud; or move the file away, and take in what runs by its tags:"
+            " gpucloud recover",
+        )
+
+
 def _mark(connection: sqlite3.Connection, path: Path, kind: str) -> None:
-    """Marks a file that has no mark yet: a new one, or one of an older gpucloud.
+    """Marks a file that has no mark yet.
 
     Raises:
         UsageError: it is marked as the other kind.

@@ -6,32 +6,38 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gpucloud.journal.kinds import POLICY_ID
+from gpucloud.journal.kinds import HOLDINGS, LIVING, POLICY_ID
 
-# SQLite uses a partial index only for a query with exactly the same condition.
-LIVING = "state NOT IN ('deleted', 'failed')"
-GOING_ON = "state NOT IN ('ended', 'failed', 'cancelled')"
 BUSY_S = 0.05
 """How long to wait for another process: somebody waits for a key."""
 
-_NAMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'box' AND {LIVING} ORDER BY name"  # noqa: S608
-_VOLUMES = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'volume' AND {LIVING} ORDER BY name"  # noqa: S608
-_SNAPSHOTS = f"SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot' AND {LIVING} ORDER BY name"  # noqa: S608
-_IMAGES = f"""SELECT name, state FROM boxes WHERE owner = ? AND kind = 'snapshot'
-    AND json_extract(facts, '$.snapshot.bootable') AND {LIVING} ORDER BY name"""  # noqa: S608
-_DISKS = (
-    f"SELECT name, kind FROM boxes WHERE owner = ? AND kind IN ('box', 'volume') AND {LIVING} ORDER BY name"  # noqa: S608
-)
-_IDS = "SELECT id, name FROM boxes WHERE owner = ? ORDER BY created_at DESC LIMIT 100"
-_RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM boxes
-    WHERE owner = ? AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608
-_ALL_RUNS = """SELECT run_id, group_concat(name, ', ') FROM boxes
-    WHERE owner = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY max(created_at) DESC LIMIT 100"""
+_STATE = "json_extract(document, '$.state')"
 
-_RECORDED = "SELECT run_id, state FROM runs WHERE owner = ? ORDER BY id DESC LIMIT 100"
-_POLICY = "SELECT 1 FROM budgets WHERE id = ? AND terms IS NOT NULL"
-_SPOT = "SELECT 1 FROM boxes WHERE owner = ? AND json_extract(facts, '$.offer.purchase') = 'spot' LIMIT 1"
-_OPEN = f"SELECT run_id, state FROM runs WHERE owner = ? AND {GOING_ON} ORDER BY run_id"  # noqa: S608
+
+def _living(kind: str, also: str = "") -> str:
+    """The query for the names and states of an owner's living holdings of a kind."""
+    which = f"owner = ? AND kind = '{kind}' AND {LIVING} {also}"
+    return f"SELECT name, {_STATE} FROM states WHERE {which} ORDER BY name"  # noqa: S608
+
+
+_NAMES = _living("box")
+_VOLUMES = _living("volume")
+_SNAPSHOTS = _living("snapshot")
+_IMAGES = _living("snapshot", "AND json_extract(document, '$.snapshot.bootable')")
+_DISKS = (
+    f"SELECT name, kind FROM states WHERE owner = ? AND kind IN ('box', 'volume') AND {LIVING} ORDER BY name"  # noqa: S608
+)
+_IDS = f"SELECT id, name FROM states WHERE owner = ? AND {HOLDINGS} ORDER BY created_at DESC LIMIT 100"  # noqa: S608
+_RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM states
+    WHERE owner = ? AND {HOLDINGS} AND run_id IS NOT NULL AND {LIVING} GROUP BY run_id ORDER BY run_id"""  # noqa: S608
+_ALL_RUNS = f"""SELECT run_id, group_concat(name, ', ') FROM states
+    WHERE owner = ? AND {HOLDINGS} AND run_id IS NOT NULL
+    GROUP BY run_id ORDER BY max(created_at) DESC LIMIT 100"""  # noqa: S608
+
+_RECORDED = f"SELECT name, {_STATE} FROM states WHERE owner = ? AND kind = 'run' ORDER BY id DESC LIMIT 100"  # noqa: S608
+_OPEN = f"SELECT name, {_STATE} FROM states WHERE owner = ? AND kind = 'run' AND {LIVING} ORDER BY name"  # noqa: S608
+_POLICY = "SELECT 1 FROM states WHERE id = ?"
+_SPOT = "SELECT 1 FROM states WHERE owner = ? AND purchase = 'spot' LIMIT 1"
 
 
 def box_names(journal: Path, owner: str) -> list[tuple[str, str]]:

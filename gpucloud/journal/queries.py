@@ -1,0 +1,154 @@
+"""What can be asked of a journal: its events, and the states that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from gpucloud.journal.backend import Database
+from gpucloud.journal.budgets import Budget
+from gpucloud.journal.errors import JournalError
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.policy import NO_RULES, Policy, Rules
+from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
+from gpucloud.journal.state import State
+
+
+class Queries:
+    """Reads one journal. Each call answers as of one moment.
+
+    Args:
+        database: a file of SQLite, or PostgreSQL.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # --- events
+
+    def since(self, cursor: int = 0, *, most: int = 500) -> tuple[list[StoredEvent], int]:
+        """The events after a cursor, in the order of their writing.
+
+        Returns:
+            The events, and the cursor after the last of them.
+        """
+        with self._database.reading() as reader:
+            return reader.since(cursor, most)
+
+    def last(self) -> int:
+        """The cursor after the last event: nothing was written while it stays the same.
+
+        Raises:
+            JournalError: the journal cannot be read, or was replaced.
+        """
+        self._database.check()
+        with self._database.reading() as reader:
+            return reader.last()
+
+    def begun(self) -> datetime | None:
+        """When its first event was; ``None`` for an empty journal."""
+        events, _ = self.since(0, most=1)
+        return events[0].at if events else None
+
+    def history(self, box: str) -> list[StoredEvent]:
+        """Every event of a box, oldest first."""
+        with self._database.reading() as reader:
+            return reader.history(box)
+
+    # --- states
+
+    def box(self, id: str) -> Box:  # noqa: A002
+        """The box with this id. Raises ``KeyError``."""
+        with self._database.reading() as reader:
+            return reader.box(id)
+
+    def latest(self, box: Box) -> Box:
+        """A box that something was done with, as it is now; as it was given where that cannot be read."""
+        try:
+            return self.box(box.id)
+        except JournalError:
+            return box
+
+    def boxes(self, *, owner: str | None, over: bool = False, kind: Kind | None = Kind.BOX) -> list[Box]:
+        """An owner's boxes, or those of every owner, oldest first.
+
+        Args:
+            owner: whose; ``None`` for all.
+            over: adds those that are deleted or failed.
+            kind: of another kind of holding; ``None`` for every kind.
+        """
+        with self._database.reading() as reader:
+            return reader.boxes(owner, over=over, kind=kind)
+
+    def known(self, ids: Collection[str]) -> list[Box]:
+        """The boxes of these ids that the journal has, in whatever state."""
+        with self._database.reading() as reader:
+            return reader.known(ids)
+
+    def named(self, owner: str, name: str) -> list[Box]:
+        """An owner's boxes with this name or id, in whatever state, oldest first."""
+        with self._database.reading() as reader:
+            return reader.named(owner, name)
+
+    def intents(self, box: str | None = None, *, unresolved: bool = False) -> list[Intent]:
+        """Create intents, oldest first: of one box, or those without a known outcome."""
+        with self._database.reading() as reader:
+            return reader.intents(box, unresolved=unresolved)
+
+    def resources(self, box: str | None = None, *, present: bool = True) -> list[ResourceRow]:
+        """Resources that are or may be there, in the order in which they were made."""
+        with self._database.reading() as reader:
+            return reader.resources(box, present=present)
+
+    def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
+        """Every resource that these boxes ever had, in whatever state, in the order of their making."""
+        with self._database.reading() as reader:
+            return reader.resources_of(ids)
+
+    def spot_runs(self, *, owner: str) -> list[SpotRun]:
+        """The intervals in which machines of an owner ran on spot, in the order of their start."""
+        with self._database.reading() as reader:
+            return reader.spot_runs(owner)
+
+    def run(self, id: str) -> Run:  # noqa: A002
+        """The run with this internal id. Raises ``KeyError``."""
+        with self._database.reading() as reader:
+            return reader.run(id)
+
+    def runs(self, *, owner: str, over: bool = False, since: datetime | None = None) -> list[Run]:
+        """An owner's runs, oldest first; ``over`` adds those that are over, or that ended ``since`` then."""
+        with self._database.reading() as reader:
+            return reader.runs(owner, over=over, since=since)
+
+    def runs_named(self, owner: str, run_id: str) -> list[Run]:
+        """An owner's runs with this id, in whatever state, oldest first."""
+        with self._database.reading() as reader:
+            return reader.runs_named(owner, run_id)
+
+    def settings(self) -> Settings:
+        """What admins have set: the budgets of all owners, by name, and the policy."""
+        with self._database.reading() as reader:
+            return reader.settings()
+
+    def budgets(self) -> list[Budget]:
+        """The budgets of all owners, by name."""
+        return list(self.settings().budgets)
+
+    def policy(self) -> Policy | None:
+        """The policy in force; ``None`` if none was ever applied."""
+        return self.settings().policy
+
+    def rules(self) -> Rules:
+        """The rules of the policy in force."""
+        policy = self.policy()
+        return policy.rules if policy else NO_RULES
+
+    def billed_since(self, since: datetime | None) -> list[Box]:
+        """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
+        with self._database.reading() as reader:
+            return reader.billed_since(since)
+
+    def everything(self) -> list[State]:
+        """Every state: boxes and other holdings, runs, budgets, and the policy."""
+        with self._database.reading() as reader:
+            return reader.everything()

@@ -1,0 +1,138 @@
+"""A state as a row of the journal's table: what is searched in columns, and all of it as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from gpucloud.journal.budgets import Budget
+from gpucloud.journal.errors import JournalError
+from gpucloud.journal.events import VERSION
+from gpucloud.journal.kinds import Kind
+from gpucloud.journal.lifecycle import OVER, Lease
+from gpucloud.journal.plain import Data, plain, reader
+from gpucloud.journal.policy import Policy
+from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.runs import RUNS_OVER
+from gpucloud.journal.state import State
+
+COLUMNS = (
+    *("id", "kind", "owner", "name", "run_id", "living", "created_at", "ended_at", "purchase"),
+    *("unresolved", "present", "epoch", "number", "lease", "document"),
+)
+"""The columns of the table ``states``; ``unresolved`` and ``present`` count intents and resources."""
+UNRESOLVED = frozenset({"open", "watched"})
+"""An intent with such a status has no known outcome."""
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(map(str, Kind), Box),
+    "run": Run,
+    "budget": Budget,
+    "policy": Policy,
+}
+_IN_COLUMNS = ("epoch", "number", "lease")
+"""What a row has in columns alone: a lease is renewed without an event."""
+
+
+def row_of(state: State) -> dict[str, Any]:
+    """The row of a state, by :data:`COLUMNS`."""
+    document = {name: value for name, value in plain(state).items() if name not in _IN_COLUMNS}
+    return {
+        **dict.fromkeys(COLUMNS),
+        "id": state.id,
+        "number": state.number,
+        **_searched(state),
+        "document": json.dumps(document, sort_keys=True),
+    }
+
+
+def _searched(state: State) -> dict[str, Any]:
+    counts = {"unresolved": 0, "present": 0, "epoch": 0}
+    match state:
+        case Box():
+            return {
+                **_held(state),
+                "kind": str(state.kind),
+                "name": state.name,
+                "run_id": state.run_id,
+                "living": int(state.state not in OVER),
+                "purchase": state.offer and str(state.offer.purchase),
+                "unresolved": sum(each.status in UNRESOLVED for each in state.intents),
+                "present": sum(each.state != "gone" for each in state.resources),
+            }
+        case Run():
+            living = int(state.state not in RUNS_OVER)
+            return {**counts, **_held(state), "kind": "run", "name": state.run_id, "living": living}
+        case Budget():
+            return {
+                **counts,
+                "kind": "budget",
+                "owner": "",
+                "name": state.name,
+                "living": int(not state.removed),
+            }
+        case Policy():
+            return {**counts, "kind": "policy", "owner": "", "name": "", "living": 1}
+
+
+def _held(state: Box | Run) -> dict[str, Any]:
+    return {
+        "owner": state.owner,
+        "created_at": state.created_at.isoformat(),
+        "ended_at": state.ended_at and state.ended_at.isoformat(),
+        "epoch": state.epoch,
+        "lease": lease_text(state.lease),
+    }
+
+
+def row_of_event(stored: StoredEvent) -> dict[str, Any]:
+    """The row of an event."""
+    return {
+        "id": stored.id,
+        "at": stored.at.isoformat(),
+        "box": stored.box,
+        "number": stored.number,
+        "type": stored.event.type,
+        "version": VERSION,
+        "data": stored.event.payload(),
+    }
+
+
+def lease_text(lease: Lease | None) -> str | None:
+    """A lease as its column has it."""
+    return None if lease is None else json.dumps(plain(lease))
+
+
+def read_lease(text: str | None) -> Lease | None:
+    """The reverse of :func:`lease_text`."""
+    if text is None:
+        return None
+    lease: Lease = reader(Lease)(json.loads(text))
+    return lease
+
+
+def state_of(row: Mapping[str, Any]) -> State:
+    """The state of a row.
+
+    Raises:
+        JournalError: the row makes no sense; the message names it.
+    """
+    try:
+        document: Data = json.loads(row["document"])
+        kind = _TYPES[row["kind"]]
+        held = {"epoch": row["epoch"], "lease": row["lease"] and json.loads(row["lease"])}
+        own = held if kind in (Box, Run) else {}
+        state: State = reader(kind)({**document, **own, "number": row["number"]})
+        if state.id != row["id"]:
+            raise ValueError(f"it is of {state.id}")
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise JournalError(
+            f"the state of {row['id']} in the journal makes no sense: {error}", hint="gpucloud journal verify"
+        ) from error
+    return state
+
+
+def text_of(moment: datetime | None) -> str | None:
+    """A time as columns have it."""
+    return None if moment is None else moment.isoformat()

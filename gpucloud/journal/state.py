@@ -1,0 +1,80 @@
+"""What the events of the journal fold to: one frozen value for each box, run, budget, and the policy.
+
+``apply`` is the only place where an event has an effect. It is pure: a journal, its verification and its
+copies come to the same states, whatever database has the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from gpucloud.journal import box_state, run_state
+from gpucloud.journal.budgets import Budget
+from gpucloud.journal.events import (
+    BudgetRemoved,
+    BudgetSet,
+    Event,
+    FirstOfBox,
+    PolicyApplied,
+    Released,
+    RunBegun,
+    Taken,
+)
+from gpucloud.journal.policy import Policy
+from gpucloud.journal.records import Box, Run, StoredEvent
+
+State = Box | Run | Budget | Policy
+"""What has events of its own."""
+
+
+def apply(state: State | None, stored: StoredEvent) -> State:
+    """The state after one more event.
+
+    Args:
+        state: after the event before; ``None`` before the first one.
+        stored: the event.
+
+    Raises:
+        ValueError: the event cannot follow the previous ones.
+    """
+    return replace(_applied(state, stored.box, stored.at, stored.event), number=stored.number)
+
+
+def fold(events: Iterable[StoredEvent], state: State | None = None) -> State | None:
+    """The state after several events of one box, run, budget or policy.
+
+    Raises:
+        ValueError: one cannot follow those before it.
+    """
+    for each in events:
+        state = apply(state, each)
+    return state
+
+
+def _applied(state: State | None, id: str, at: datetime, event: Event) -> State:  # noqa: A002, PLR0911  (one per kind of effect)
+    match state, event:
+        case None, FirstOfBox():
+            return box_state.begun(id, at, event)
+        case None, RunBegun():
+            return run_state.begun(id, at, event)
+        case None | Budget(), BudgetSet():
+            return Budget(id=id, name=event.name, terms=event.terms, by=event.by, at=at)
+        case None | Policy(), PolicyApplied():
+            return Policy(id=id, rules=event.rules, by=event.by, at=at)
+        case Budget(), BudgetRemoved():
+            return replace(state, by=event.by, at=at, removed=True)
+        case Box(), Taken():
+            seized = at if event.over else state.taken_over_at
+            return replace(state, epoch=state.epoch + 1, lease=event.lease, taken_over_at=seized)
+        case Run(), Taken():
+            return replace(state, epoch=state.epoch + 1, lease=event.lease)
+        case Box() | Run(), Released():
+            return replace(state, lease=None)
+        case Box(), _:
+            return box_state.apply_to_box(state, at, event)
+        case Run(), _:
+            return run_state.apply_to_run(state, at, event)
+        case _:
+            raise ValueError(f"{event.type!r} cannot be the next event of {id}")

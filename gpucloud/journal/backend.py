@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -17,7 +17,7 @@ from gpucloud.journal.state import State, apply
 T = TypeVar("T")
 
 
-class Writer(Reader):
+class Writer(Reader, ABC):
     """Appends inside one change, and reads what it has appended of a box or run.
 
     Other reads may be of what was there before the change.

@@ -148,7 +148,11 @@ class Queries:
         with self._database.reading() as reader:
             return reader.billed_since(since)
 
-    def everything(self) -> list[State]:
-        """Every state: boxes and other holdings, runs, budgets, and the policy."""
+    def everything(self) -> list[tuple[State, bool]]:
+        """Every state: boxes and other holdings, runs, budgets, and the policy.
+
+        Returns:
+            Each with whether its columns, by which it is found, are those of its document.
+        """
         with self._database.reading() as reader:
             return reader.everything()

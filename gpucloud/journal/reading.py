@@ -16,7 +16,7 @@ from gpucloud.journal.events import read
 from gpucloud.journal.kinds import HOLDINGS, LIVING, Kind
 from gpucloud.journal.policy import Policy
 from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
-from gpucloud.journal.rows import UNRESOLVED, state_of, text_of
+from gpucloud.journal.rows import UNRESOLVED, is_row_of, state_of, text_of
 from gpucloud.journal.state import State
 
 _IDS_AT_ONCE = 500
@@ -184,9 +184,10 @@ class Reader:
         query = "SELECT * FROM events WHERE box = :box ORDER BY number"
         return list(map(event_of, self._rows(query, {"box": id})))
 
-    def everything(self) -> list[State]:
-        """Every state that there is."""
-        return self._states("1 = 1", {})
+    def everything(self) -> list[tuple[State, bool]]:
+        """Every state, and whether its columns, by which it is found, are those of its document."""
+        rows = map(values_of, self._rows("SELECT * FROM states ORDER BY id", {}))
+        return [(state := state_of(row), is_row_of(state, row)) for row in rows]
 
     # --- inside
 

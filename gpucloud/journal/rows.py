@@ -133,6 +133,12 @@ def state_of(row: Mapping[str, Any]) -> State:
     return state
 
 
+def is_row_of(state: State, row: Mapping[str, Any]) -> bool:
+    """Whether the columns of a row are those of its state. Leases are left out."""
+    said = row_of(state)
+    return all(row[name] == said[name] for name in COLUMNS if name not in {"lease", "document"})
+
+
 def text_of(moment: datetime | None) -> str | None:
     """A time as columns have it."""
     return None if moment is None else moment.isoformat()

@@ -106,3 +106,15 @@ def test_an_event_of_another_version_is_not_guessed_at(version: int) -> None:
 def test_a_payload_that_is_none_of_its_type_is_refused(data: object) -> None:
     with pytest.raises(UnreadableEventError, match="damaged"):
         read("extended", EVENTS, data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("column", ["living = 0", "owner = 'another'", "name = 'y'", "present = 5"])
+def test_a_state_that_lists_would_not_find_is_told_by_the_verification(column: str, tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    journal = Journal.open(file, Clock())
+    box = a_box(journal)
+    assert verify(journal).differences == ()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE states SET {column}")  # noqa: S608
+    [difference] = verify(journal).differences
+    assert box.id in difference

@@ -49,7 +49,7 @@ class NoErdmaError(AlibabaRefusal):
     """The type takes no interface for eRDMA, whatever the market says."""
 
 
-class NetworkNotReadyError(AlibabaRefusal):
+class AlibabaNotReadyError(AlibabaRefusal):
     """A network was created and is not usable yet."""
 
 

@@ -19,7 +19,7 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
 from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
-from gpucloud_alibaba.errors import NetworkNotReadyError, named, reading
+from gpucloud_alibaba.errors import AlibabaNotReadyError, named, reading
 from gpucloud_alibaba.models import ecs_models
 
 SSH_PORT = 22
@@ -54,10 +54,10 @@ def refuse_apart(order: Order, what: str) -> None:
     """Refuses to make what the other nodes of a box have, for the one that is to join them.
 
     Raises:
-        NotReadyError: it is to join them; theirs is not listed yet.
+        AlibabaNotReadyError: it is to join them; theirs is not listed yet.
     """
     if order.vacancy is not None:
-        raise NetworkNotReadyError(f"the {what} of {order.name} in {order.region} is not shown yet")
+        raise AlibabaNotReadyError(f"the {what} of {order.name} in {order.region} is not shown yet")
 
 
 def prepare_network(
@@ -80,7 +80,7 @@ def prepare_network(
         before: called before anything is created; an exception of it passes.
 
     Raises:
-        NotReadyError: a network is not usable yet.
+        AlibabaNotReadyError: a network is not usable yet.
         UsageError: a source is not a network, or is the whole internet.
     """
     rules = wanted_rules(order.allow_from, order.ports)  # refuses before anything is made
@@ -229,7 +229,7 @@ class _Maker:
                 return
             self.sleep(pause_s)
             pause_s = min(pause_s * 1.6, LONGEST_PAUSE_S)
-        raise NetworkNotReadyError(f"{network} in {self.order.region} is not available yet")
+        raise AlibabaNotReadyError(f"{network} in {self.order.region} is not available yet")
 
 
 # --- the security group's rules

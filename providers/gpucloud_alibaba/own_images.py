@@ -15,7 +15,7 @@ from gpucloud.resources import Ref, Request, Resource, ResourceKind, SnapshotOrd
 from gpucloud_alibaba import volumes
 from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
-from gpucloud_alibaba.errors import GoneError, NetworkNotReadyError, named, reading
+from gpucloud_alibaba.errors import GoneError, AlibabaNotReadyError, named, reading
 from gpucloud_alibaba.models import ecs_models
 
 LOOKS = 720  # with their pauses, an hour: a full copy of a large disk takes long
@@ -32,7 +32,7 @@ def prepare(
     """Takes the snapshot, by its token once, and waits for it; returns the image's call as plain JSON.
 
     Raises:
-        NotReadyError: the snapshot is not shown, or not complete in time.
+        AlibabaNotReadyError: the snapshot is not shown, or not complete in time.
     """
     of_disk = volumes.snapshot_request_of(replace(order, of=_system_disk(order.of, clients)))
     record.making(ResourceKind.SNAPSHOT, order.name)
@@ -92,7 +92,7 @@ def _await(snapshot: Ref, state: Callable[[Ref], State], sleep: Callable[[float]
             if state(snapshot) is not State.PENDING:
                 return
         except GoneError as error:
-            raise NetworkNotReadyError(f"snapshot {snapshot.id} is not shown") from error
+            raise AlibabaNotReadyError(f"snapshot {snapshot.id} is not shown") from error
         sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-    raise NetworkNotReadyError(f"snapshot {snapshot.id} in {snapshot.region} is not complete yet")
+    raise AlibabaNotReadyError(f"snapshot {snapshot.id} in {snapshot.region} is not complete yet")

@@ -47,7 +47,7 @@ def prepare_set(order: Order, clients: Clients, record: Record) -> str | None:
     """Creates the deployment set of an order's instances, or finds it; ``None`` where they can have none.
 
     Raises:
-        NotReadyError: a single instance is to join others whose set is not shown yet.
+        AlibabaNotReadyError: a single instance is to join others whose set is not shown yet.
     """
     name = set_name(order)
     if name is None:

@@ -15,7 +15,7 @@ from gpucloud.resources import Ref, Request, Resource, ResourceKind, SnapshotOrd
 from gpucloud_alibaba import volumes
 from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
-from gpucloud_alibaba.errors import GoneError, AlibabaNotReadyError, named, reading
+from gpucloud_alibaba.errors import AlibabaNotReadyError, GoneError, named, reading
 from gpucloud_alibaba.models import ecs_models
 
 LOOKS = 720  # with their pauses, an hour: a full copy of a large disk takes long

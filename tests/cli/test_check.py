@@ -143,7 +143,7 @@ def test_a_journal_of_a_newer_gpucloud_is_one_failure_among_the_results(cli: She
     [journal] = [each for each in ran.json["machine"] if each["ok"] is not True]
     assert (journal["name"], journal["ok"]) == ("journal", False)
     assert "another gpucloud" in journal["said"]
-    assert "newer version" in journal["fix"]
+    assert "gpucloud recover" in journal["fix"]
     assert "journal" in cli("check", "--cloud", "aws").out
 
 

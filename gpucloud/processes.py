@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -56,13 +56,15 @@ def namespace() -> str:
 
 
 @contextmanager
-def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
+def handling_signals(
+    handler: Callable[[int, FrameType | None], None], numbers: Sequence[int] = ENDING
+) -> Generator[None]:
     """Handles the signals that end a command while the body runs. Only the main thread can.
 
     One that whoever started this process has had ignored stays so: after ``nohup``, a closed window ends
     nothing.
     """
-    heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     old = {number: signal.signal(number, handler) for number in heard}
     try:
         yield

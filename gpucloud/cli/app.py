@@ -10,16 +10,20 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from gpucloud.processes import handling_signals
 
 if TYPE_CHECKING:
     from gpucloud.cli.context import App
@@ -281,8 +285,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         sys.exit(answer(os.environ))
     try:
-        code = _run(line, switches)
-        sys.stdout.flush()
+        with handling_signals(_end_with_code, (signal.SIGTERM, signal.SIGHUP)):
+            code = _run(line, switches)
+            sys.stdout.flush()
     except BaseException as error:  # the outermost frame: every failure ends here
         from gpucloud.cli.failure import report
 
@@ -298,6 +303,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         _leave_threads(code)
     sys.exit(code)
+
+
+def _end_with_code(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    """Ends the process where nothing is under way: what is, listens by itself."""
+    os._exit(128 + signum)
 
 
 def _leave_threads(code: int) -> None:

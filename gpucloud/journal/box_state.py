@@ -200,7 +200,7 @@ def _merged(box: Box, at: datetime, news: Facts) -> Box:
     return box if news.nodes is None else see_nodes(box, news.nodes, at)
 
 
-_APPLY: Mapping[type[events.Event], Callable[..., Box]] = {
+EFFECTS: Mapping[type[events.Event], Callable[..., Box]] = {
     events.Intended: _intended,
     events.Hashed: _hashed,
     events.Resolved: _resolved,
@@ -213,14 +213,4 @@ _APPLY: Mapping[type[events.Event], Callable[..., Box]] = {
     events.Seen: _seen,
     events.StateChanged: _state,
 }
-
-
-def apply_to_box(box: Box, at: datetime, event: events.Event) -> Box:
-    """A box after one more event.
-
-    Raises:
-        ValueError: the event cannot follow the previous ones, or is none of a box.
-    """
-    if type(event) not in _APPLY:
-        raise ValueError(f"{event.type!r} is no event of a box")
-    return _APPLY[type(event)](box, at, event)
+"""What each event makes of a box: ``(box, at, event)`` to the box after it."""

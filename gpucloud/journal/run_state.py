@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gpucloud.journal import events
 from gpucloud.journal.records import Run
-from gpucloud.journal.runs import RUNS_OVER, Attempt, RunState
+from gpucloud.journal.runs import Attempt, RunState
 
 
 def begun(id: str, at: datetime, event: events.RunBegun) -> Run:  # noqa: A002  (the field's own name)
@@ -94,7 +94,7 @@ def _refuse_ended_command(run: Run) -> None:
         raise ValueError(f"the command of run {run.id} has ended")
 
 
-_APPLY: Mapping[type[events.Event], Callable[..., Run]] = {
+EFFECTS: Mapping[type[events.Event], Callable[..., Run]] = {
     events.RunAttempted: _attempted,
     events.RunDetached: _detached,
     events.RunLabelled: _labelled,
@@ -103,16 +103,4 @@ _APPLY: Mapping[type[events.Event], Callable[..., Run]] = {
     events.RunNotFetched: _not_fetched,
     events.RunEnded: _ended,
 }
-
-
-def apply_to_run(run: Run, at: datetime, event: events.Event) -> Run:
-    """A run after one more event.
-
-    Raises:
-        ValueError: the event cannot follow the previous ones, or is none of a run.
-    """
-    if type(event) not in _APPLY:
-        raise ValueError(f"{event.type!r} is no event of a run")
-    if run.state in RUNS_OVER:
-        raise ValueError(f"run {run.id} is over ({run.state})")
-    return _APPLY[type(event)](run, at, event)
+"""What each event makes of a run: ``(run, at, event)`` to the run after it."""

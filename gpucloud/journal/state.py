@@ -24,6 +24,7 @@ from gpucloud.journal.events import (
 )
 from gpucloud.journal.policy import Policy
 from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.runs import RUNS_OVER
 
 State = Box | Run | Budget | Policy
 """What has events of its own."""
@@ -72,9 +73,11 @@ def _applied(state: State | None, id: str, at: datetime, event: Event) -> State:
             return replace(state, epoch=state.epoch + 1, lease=event.lease)
         case Box() | Run(), Released():
             return replace(state, lease=None)
-        case Box(), _:
-            return box_state.apply_to_box(state, at, event)
-        case Run(), _:
-            return run_state.apply_to_run(state, at, event)
+        case Run(), _ if state.state in RUNS_OVER:
+            raise ValueError(f"run {id} is over ({state.state})")
+        case Box(), _ if type(event) in box_state.EFFECTS:
+            return box_state.EFFECTS[type(event)](state, at, event)
+        case Run(), _ if type(event) in run_state.EFFECTS:
+            return run_state.EFFECTS[type(event)](state, at, event)
         case _:
             raise ValueError(f"{event.type!r} cannot be the next event of {id}")

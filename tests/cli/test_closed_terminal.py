@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from tests.shell import PROGRAMS, Shell
 from tests.terminal import Terminal
+from tests.waiting import PATIENCE_S
 
 T4 = ("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "8h", "--yes")
 
@@ -61,3 +64,33 @@ def test_what_was_begun_is_finished_or_left_as_it_was(cli: Shell, moment: str, l
         case _:
             assert states == ["ready"]
             assert cli("journal", "verify").code == 0
+
+
+SAYS = """
+import io, os, signal, sys
+import gpucloud.cli.app
+
+class Window(io.StringIO):
+    def write(self, text):
+        os.kill(os.getpid(), {number})
+        return len(text)
+
+{first}
+sys.stdout = Window()
+gpucloud.cli.app.main(["version"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_command_that_only_tells_its_outcome_ends_with_the_code_of_its_signal(
+    number: signal.Signals, cli: Shell
+) -> None:
+    """Nothing is under way then: it is not killed by the signal, which a pipeline takes for a crash."""
+    line = [sys.executable, "-c", SAYS.format(number=int(number), first="")]
+    assert subprocess.run(line, env=cli.environ, timeout=PATIENCE_S, check=False).returncode == 128 + number
+
+
+def test_after_nohup_a_closed_window_ends_nothing_while_the_outcome_is_told(cli: Shell) -> None:
+    ignored = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    line = [sys.executable, "-c", SAYS.format(number=int(signal.SIGHUP), first=ignored)]
+    assert subprocess.run(line, env=cli.environ, timeout=PATIENCE_S, check=False).returncode == 0

@@ -6,6 +6,7 @@ A stored state is what another login says; an event is what it did. Whoever spen
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -65,7 +66,10 @@ class Folded:
         )
         places, rows = ask(queries, READ)
         place_of = {row["id"]: row for row in places}
-        found = {each: self._folded(each, known.get(each), place_of.get(each), rows) for each in ids}
+        news: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            news[row["box"]].append(row)
+        found = {each: self._folded(each, known.get(each), place_of.get(each), news[each]) for each in ids}
         self.keep({id_: state for id_, state in found.items() if state is not None})
         return found
 
@@ -74,13 +78,13 @@ class Folded:
         id: str,  # noqa: A002  (the field's own name)
         known: State | None,
         place: Row | None,
-        rows: Sequence[Row],
+        news: Sequence[Row],
     ) -> State | None:
         position = (0, 0) if place is None else (place["epoch"], place["number"])
         if position < position_of(known):
             raise OlderError(id, self._where)
         try:
-            state = fold((event_of(row) for row in rows if row["box"] == id), known)
+            state = fold(map(event_of, news), known)
         except ValueError as error:
             raise self._damaged(id, str(error)) from error
         if position_of(state) != position:

@@ -223,8 +223,7 @@ _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO gc_viewer",
     "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO gc_viewer",
     "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC",
-    "GRANT EXECUTE ON FUNCTION mine(text), may_write(text, text), is_free(text), publish_key(text, text)"
-    " TO gc_viewer",
+    "GRANT EXECUTE ON FUNCTION publish_key(text, text) TO gc_viewer",
     "GRANT EXECUTE ON FUNCTION append(jsonb), renew(jsonb), identify(text) TO gc_operator",
 )
 """What each role may do: read, and call the functions. Nobody may write to a table."""

@@ -15,7 +15,7 @@ from gpucloud.journal.postgresql.folding import Asker, Folded
 from gpucloud.journal.postgresql.schema import OWNED
 from gpucloud.journal.postgresql.server import READ, WRITE
 from gpucloud.journal.reading import OF_SETTINGS, Query, Row, position_of
-from gpucloud.journal.records import Box, StoredEvent
+from gpucloud.journal.records import Appended, Box, NewEvent, StoredEvent
 from gpucloud.journal.rows import lease_text, row_of, row_of_event
 from gpucloud.journal.state import State
 
@@ -77,6 +77,13 @@ class Writer(backend.Writer):
         return super().billed_since(since)
 
     # --- writing
+
+    def append(self, id: str, number: int, new: NewEvent, at: datetime) -> Appended:  # noqa: A002
+        """As :meth:`gpucloud.journal.backend.Writer.append`; the server tells whether a new id is new."""
+        if self._trusts and isinstance(new.event, FirstOfBox | RunBegun) and id not in self._changed:
+            self.is_sure = False
+            self._changed[id] = self._before[id] = None
+        return super().append(id, number, new, at)
 
     def _write(self, stored: StoredEvent, after: State) -> None:
         self._events.append(row_of_event(stored))

@@ -16,11 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.table import Row
+from gpucloud.clouds.abilities import Boot
 from gpucloud.ssh.keys import create_keys
 from gpucloud_aws.provider import AwsProvider
-from gpucloud_templates import BootPlan, Software, packed, render
+from gpucloud_templates import BootPlan, Metadata, Software, packed, render
 from tests.boot.guarded import GuardedBox
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 
 RENDERINGS = 50
 HOUR_POLLS, POLL_S = 720, 5.0
@@ -43,6 +45,12 @@ def main() -> list[Row]:
         return [*rendering(Path(folder)), *guarding(Path(folder)), *booting(Path(folder))]
 
 
+def _metadata() -> Metadata:
+    found = able(AwsProvider(own_profile()), Boot).metadata
+    assert found is not None
+    return found
+
+
 def plan(folder: Path, software: Software) -> BootPlan:
     """Everything that a spec can ask for."""
     keys = create_keys(folder / "keys", "b-1")
@@ -59,7 +67,7 @@ def plan(folder: Path, software: Software) -> BootPlan:
         checkpoint="python save.py --to /workspace/checkpoints",
         gpus=8,
         spot=True,
-        metadata=AwsProvider(own_profile()).metadata,
+        metadata=_metadata(),
         software=software,
         scratch=True,
     )
@@ -102,9 +110,7 @@ def guarded(folder: Path) -> Generator[GuardedBox]:
     box = GuardedBox(folder)
     try:
         box.serve(answer)
-        box.arm(
-            spot=True, ttl_s=9 * 3600, idle_s=8 * 3600, metadata=asdict(AwsProvider(own_profile()).metadata)
-        )
+        box.arm(spot=True, ttl_s=9 * 3600, idle_s=8 * 3600, metadata=asdict(_metadata()))
         yield box
     finally:
         box.close()

@@ -13,6 +13,7 @@ import pytest
 import gpucloud_alibaba.provider
 import gpucloud_aws.provider
 import gpucloud_azure.provider
+from gpucloud.clouds.abilities import Boot
 from gpucloud.clouds.profile import Profile
 from gpucloud.ssh.boot import gpu_list
 from gpucloud.ssh.client import run
@@ -21,6 +22,7 @@ from gpucloud.ssh.keys import create_keys
 from gpucloud_templates import BootPlan, Software, packed, render
 from tests.boot.machine import BootedMachine
 from tests.boot.tree import why_not
+from tests.providers.abilities import able
 from tests.waiting import until
 
 REASON = why_not()
@@ -72,7 +74,7 @@ def machine(tmp_path: Path) -> Iterator[Make]:
 def test_a_box_comes_up_on_the_data_of_each_cloud(machine: Make, cloud: str) -> None:
     plan = {
         "software": TOOLKIT,
-        "metadata": PROVIDERS[cloud](Profile({})).metadata,
+        "metadata": able(PROVIDERS[cloud](Profile({})), Boot).metadata,
         "spot": True,
     }
     box = machine(plan)
@@ -135,7 +137,7 @@ def test_a_reboot_gives_it_no_more_time(machine: Make) -> None:
 
 
 def test_it_ends_without_a_network(machine: Make) -> None:
-    box = machine({"metadata": PROVIDERS["aws"](Profile({})).metadata}, network=False)
+    box = machine({"metadata": able(PROVIDERS["aws"](Profile({})), Boot).metadata}, network=False)
     box.boot()
     armed(box)
     box.set_clocks(up_s=3601)

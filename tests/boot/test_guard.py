@@ -24,11 +24,13 @@ import gpucloud_azure.provider
 import gpucloud_sandbox.alibaba.metadata
 import gpucloud_sandbox.aws.metadata
 import gpucloud_sandbox.azure.metadata
+from gpucloud.clouds.abilities import Boot
 from gpucloud_sandbox.boxes_metadata import Answerer, Facts
 from gpucloud_templates import Metadata
 from gpucloud_templates.guard.rules import notice_time, read_gpus, read_xids, seconds_left, spent_before
 from tests.boot.guarded import GuardedBox
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.waiting import until
 
 AS_LAUNCHED = {"HttpTokens": "required", "InstanceMetadataTags": "enabled"}
@@ -473,7 +475,9 @@ def test_the_checkpoint_command_runs_when_the_cloud_takes_the_box_back(box: Guar
     known = [facts]
     box.serve(lambda method, path, headers: answer(known[0], method, path, headers))
     box.write("told/checkpoint", 'echo "$GPUCLOUD_SECONDS_LEFT" >"$TOLD/saved"')
-    box.arm(spot=True, checkpoint=True, metadata=asdict(provider(own_profile()).metadata))
+    metadata = able(provider(own_profile()), Boot).metadata
+    assert metadata is not None
+    box.arm(spot=True, checkpoint=True, metadata=asdict(metadata))
     box.look()
     assert box.said("hook") == []
     assert box.status["clock_is_right"]

@@ -7,12 +7,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpucloud.clouds.abilities import (
+    Checkup,
+    Commitments,
+    ConsoleLog,
+    Deadlines,
+    Firewall,
+    Prices,
+    Quotas,
+    Reservations,
+)
 from gpucloud.clouds.provider import PartialCreateError
 from gpucloud.errors import UsageError
 from gpucloud.resources import End, Machine, Ref, ResourceKind, Search, State
 from gpucloud_azure.ids import id_in
 from gpucloud_pricing.purchases import Purchase
 from tests.providers import alibaba_wire, aws_wire, azure_wire
+from tests.providers.abilities import able
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +111,7 @@ ROLES: Mapping[str, Mapping[str, Any]] = {
 def ended(cloud: Any, at: Place) -> Iterator[object]:
     if cloud.name in ROLES:
         end = End(at=LATER, **ROLES[cloud.name])
-        yield lambda: cloud.ensure_end([at.machine()], end, (), lambda timers: None)
+        yield lambda: able(cloud, Deadlines).ensure_end([at.machine()], end, (), lambda timers: None)
 
 
 def inquiries(list_of: Callable[[], Any]) -> Iterator[object]:
@@ -114,29 +125,38 @@ def inquiries(list_of: Callable[[], Any]) -> Iterator[object]:
 
 READERS: Mapping[str, Callable[[Any, Place], Iterator[Any]]] = {
     "account": lambda cloud, _at: iter([type(cloud)(cloud.clients.profile).account]),
-    "identity": lambda cloud, _at: iter([cloud.identity]),
-    "permissions": lambda cloud, at: iter([lambda: cloud.permissions(at.region)]),
+    "identity": lambda cloud, _at: iter([able(cloud, Checkup).identity]),
+    "permissions": lambda cloud, at: iter([lambda: able(cloud, Checkup).permissions(at.region)]),
     "get": lambda cloud, at: (lambda kind=kind: cloud.get(at.ref(kind)) for kind in at.ids),
     "find": lambda cloud, at: iter(
         [lambda: cloud.find(Search(regions=(at.region,))), lambda: cloud.find(Search(token="t"))]
     ),
     "quotes": lambda cloud, at: (
-        lambda purchase=purchase: cloud.quotes(at.region, [at.instance_type], purchase) for purchase in BOUGHT
-    ),
-    "headroom": lambda cloud, at: (
-        lambda purchase=purchase: cloud.headroom(at.region, [at.instance_type], purchase)
+        lambda purchase=purchase: able(cloud, Prices).quotes(at.region, [at.instance_type], purchase)
         for purchase in BOUGHT
     ),
-    "held": lambda cloud, at: iter([lambda: cloud.held(at.region, [at.instance_type])]),
-    "prices": lambda cloud, at: inquiries(lambda: cloud.inquiries([at.instance_type], [at.region])),
-    "tariffs": lambda cloud, at: inquiries(lambda: cloud.tariff_inquiries([at.region])),
-    "commitments": lambda cloud, _at: inquiries(cloud.commitment_inquiries),
-    "console": lambda cloud, at: iter([lambda: cloud.console(at.ref(ResourceKind.INSTANCE))]),
+    "headroom": lambda cloud, at: (
+        lambda purchase=purchase: able(cloud, Quotas).headroom(at.region, [at.instance_type], purchase)
+        for purchase in BOUGHT
+    ),
+    "held": lambda cloud, at: iter([lambda: able(cloud, Reservations).held(at.region, [at.instance_type])]),
+    "prices": lambda cloud, at: inquiries(
+        lambda: able(cloud, Prices).inquiries([at.instance_type], [at.region])
+    ),
+    "tariffs": lambda cloud, at: inquiries(lambda: able(cloud, Prices).tariff_inquiries([at.region])),
+    "commitments": lambda cloud, _at: inquiries(able(cloud, Commitments).commitment_inquiries),
+    "console": lambda cloud, at: iter(
+        [lambda: able(cloud, ConsoleLog).console(at.ref(ResourceKind.INSTANCE))]
+    ),
     "admit": lambda cloud, at: iter(
-        [lambda: cloud.admit(at.ref(ResourceKind.GROUP), ["203.0.113.7/32"], [])]
+        [lambda: able(cloud, Firewall).admit(at.ref(ResourceKind.GROUP), ["203.0.113.7/32"], [])]
     ),
     "extend": lambda cloud, at: iter(
-        [lambda: cloud.extend([at.ref(kind) for kind in at.ids], LATER, ["m/op-1"], lambda timers: None)]
+        [
+            lambda: able(cloud, Deadlines).extend(
+                [at.ref(kind) for kind in at.ids], LATER, ["m/op-1"], lambda timers: None
+            )
+        ]
     ),
     "ensure_end": ended,
     "launch": lambda cloud, at: (

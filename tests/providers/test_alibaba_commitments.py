@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Commitments
 from gpucloud_alibaba.errors import MalformedAnswerError
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing import Commitment
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire
 from tests.providers.alibaba_wire import Wire
 
@@ -22,7 +24,7 @@ LATE = date(2090, 12, 31)
 
 
 def told(provider: AlibabaProvider, region: str = REGION) -> list[Commitment]:
-    inquiries = {each.name: each for each in provider.commitment_inquiries()}
+    inquiries = {each.name: each for each in able(provider, Commitments).commitment_inquiries()}
     return list(inquiries[f"reserved instances in {region}"].ask())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import ConsoleLog, Deadlines, Firewall, Preflight
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import BadTags, Machine, Resource, ResourceKind, Search, State
 from gpucloud_alibaba import network
@@ -25,6 +26,7 @@ from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.alibaba_sandbox import alibaba, alibaba_environment, sandbox, wire
 from tests.providers.alibaba_wire import (
     ACCOUNT,
@@ -169,7 +171,7 @@ def test_several_instances_are_in_a_set_and_joined_by_erdma(
     assert modes == [("HighPerformance", kind) for kind in ["Primary"] * 2 + ["Secondary"] * 2]
 
     later = datetime(2026, 12, 1, tzinfo=UTC)
-    alibaba.extend([placement.ref], later, (), lambda _: None)
+    able(alibaba, Deadlines).extend([placement.ref], later, (), lambda _: None)
     moved = alibaba.get(placement.ref).tags
     assert moved == replace(wanted.tags, expires="2026-12-01T00:00:00Z")
     with pytest.raises(Exception, match="still instance"):
@@ -274,7 +276,9 @@ def test_the_release_time_is_one_that_the_cloud_accepts(wire: Wire, lives: timed
 
 def test_a_deadline_beyond_the_clouds_timer_is_refused_instead_of_moved(wire: Wire) -> None:
     with pytest.raises(UsageError, match="at most 1094 days ahead"):
-        AlibabaProvider(own_profile(), clock=lambda: NOW).check(order(deadline=NOW + timedelta(days=1095)))
+        able(AlibabaProvider(own_profile(), clock=lambda: NOW), Preflight).check(
+            order(deadline=NOW + timedelta(days=1095))
+        )
     assert not wire.sent
 
 
@@ -592,7 +596,7 @@ def test_another_address_is_let_in_in_place_of_the_old_one(wire: Wire) -> None:
     wire.say("DescribeSecurityGroupAttribute", {"Permissions": {"Permission": [old]}})
     wire.say("AuthorizeSecurityGroup", {"RequestId": REQUEST_ID})
     wire.say("RevokeSecurityGroup", {"RequestId": REQUEST_ID})
-    provider().admit(ref(ResourceKind.GROUP, "sg-1"), ["192.0.2.1/32"], [])
+    able(provider(), Firewall).admit(ref(ResourceKind.GROUP, "sg-1"), ["192.0.2.1/32"], [])
     assert list(wire.sent)[-2:] == ["AuthorizeSecurityGroup", "RevokeSecurityGroup"]
     assert wire.sent["AuthorizeSecurityGroup"][0]["Permissions.1.SourceCidrIp"] == "192.0.2.1/32"
     assert wire.sent["RevokeSecurityGroup"][0]["SecurityGroupRuleId.1"] == "sgr-1"
@@ -767,7 +771,7 @@ def test_a_machine_is_looked_for_by_the_token_that_it_carries(wire: Wire) -> Non
 def test_the_console_is_decoded(wire: Wire) -> None:
     text = base64.b64encode(b"boot\r\n\x1b[0m").decode()
     wire.say("GetInstanceConsoleOutput", {"ConsoleOutput": text})
-    assert provider().console(ref(ResourceKind.INSTANCE, "i-1")) == "boot\r\n\x1b[0m"
+    assert able(provider(), ConsoleLog).console(ref(ResourceKind.INSTANCE, "i-1")) == "boot\r\n\x1b[0m"
 
 
 # --- ending
@@ -833,7 +837,7 @@ def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
         ref(ResourceKind.NETWORK, "vsw-1"),
         ref(ResourceKind.NETWORK, "vpc-1"),
     ]
-    provider().extend(resources, NOW + timedelta(hours=5), (), ignored)
+    able(provider(), Deadlines).extend(resources, NOW + timedelta(hours=5), (), ignored)
     times = [call["AutoReleaseTime"] for call in wire.sent["ModifyInstanceAutoReleaseTime"]]
     assert times == ["2026-11-21T17:01:00Z"] * 2
     tagged = wire.sent["TagResources"]
@@ -852,7 +856,7 @@ def test_the_clouds_own_end_is_moved(wire: Wire) -> None:
 def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
     wire.say("ModifyInstanceAutoReleaseTime", {"RequestId": REQUEST_ID})
     wire.say("TagResources", {"RequestId": REQUEST_ID})
-    provider().extend([ref(ResourceKind.INSTANCE, "i-1")], None, (), ignored)
+    able(provider(), Deadlines).extend([ref(ResourceKind.INSTANCE, "i-1")], None, (), ignored)
     assert "AutoReleaseTime" not in wire.sent["ModifyInstanceAutoReleaseTime"][0]
     assert wire.sent["TagResources"][0]["Tag.1.Value"] == "none"
 

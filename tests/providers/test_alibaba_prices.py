@@ -10,16 +10,20 @@ import pytest
 
 from gpucloud.clouds.abilities import (
     Addresses,
+    Checkup,
     DatabaseLogins,
     Echo,
     PriceList,
+    Prices,
+    Quotas,
+    Reservations,
 )
 from gpucloud_alibaba import price_list
 from gpucloud_alibaba.errors import classify
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
-from tests.providers.abilities import ABILITIES
+from tests.providers.abilities import ABILITIES, able
 from tests.providers.alibaba_sandbox import alibaba_environment, wire
 from tests.providers.alibaba_wire import Answer, Wire, refusal
 from tests.providers.test_error_table import raised
@@ -44,7 +48,7 @@ def price(trade: Any, *, currency: str = "CNY", parts: dict[str, Any] | None = N
 
 def test_the_price_of_a_type_is_quoted_for_the_region_in_the_accounts_currency(wire: Wire) -> None:
     wire.say("DescribePrice", price(11.63))
-    [quote] = provider().quotes(REGION, [T4], Purchase.ON_DEMAND)
+    [quote] = able(provider(), Prices).quotes(REGION, [T4], Purchase.ON_DEMAND)
     assert (quote.price_per_hour, quote.currency, quote.zone) == (Decimal("11.63"), "CNY", None)
     assert (quote.purchase, quote.as_of) == (Purchase.ON_DEMAND, NOW)
     assert "DescribePrice" in quote.source
@@ -55,20 +59,20 @@ def test_the_price_of_a_type_is_quoted_for_the_region_in_the_accounts_currency(w
 
 def test_the_international_site_is_quoted_in_usd(wire: Wire) -> None:
     wire.say("DescribePrice", price(1.7, currency="USD"))
-    [quote] = provider().quotes("ap-southeast-1", [T4], Purchase.ON_DEMAND)
+    [quote] = able(provider(), Prices).quotes("ap-southeast-1", [T4], Purchase.ON_DEMAND)
     assert quote.currency == "USD"
 
 
 def test_the_disk_that_the_answer_adds_by_itself_is_not_part_of_the_machines_price(wire: Wire) -> None:
     wire.say("DescribePrice", price(11.7, parts={"systemDisk": 0.07, "instanceType": 11.63}))
-    [quote] = provider().quotes(REGION, [T4], Purchase.ON_DEMAND)
+    [quote] = able(provider(), Prices).quotes(REGION, [T4], Purchase.ON_DEMAND)
     assert quote.price_per_hour == Decimal("11.63")
 
 
 @pytest.mark.parametrize("bad", [0, -1, "free", "NaN", "Infinity"])
 def test_what_is_no_price_is_left_out(wire: Wire, bad: Any) -> None:
     wire.say("DescribePrice", price(bad))
-    assert list(provider().quotes(REGION, [T4], Purchase.ON_DEMAND)) == []
+    assert list(able(provider(), Prices).quotes(REGION, [T4], Purchase.ON_DEMAND)) == []
 
 
 @pytest.mark.parametrize(
@@ -76,19 +80,21 @@ def test_what_is_no_price_is_left_out(wire: Wire, bad: Any) -> None:
 )
 def test_a_type_that_is_not_sold_is_left_out_and_the_others_are_quoted(wire: Wire, code: str) -> None:
     wire.say("DescribePrice", refusal(code, status=404))
-    assert list(provider().quotes(REGION, ["ecs.none", "ecs.nor-this"], Purchase.ON_DEMAND)) == []
+    assert (
+        list(able(provider(), Prices).quotes(REGION, ["ecs.none", "ecs.nor-this"], Purchase.ON_DEMAND)) == []
+    )
 
 
 def test_a_user_who_may_not_see_prices_is_told_so(wire: Wire) -> None:
     wire.say("DescribePrice", refusal("NoPermission.Price", status=403))
-    verdict = classify(raised(lambda: provider().quotes(REGION, [T4], Purchase.ON_DEMAND)))
+    verdict = classify(raised(lambda: able(provider(), Prices).quotes(REGION, [T4], Purchase.ON_DEMAND)))
     assert verdict is not None
     assert verdict.code == "NoPermission.Price"
 
 
 def test_an_answer_without_a_price_is_malformed(wire: Wire) -> None:
     wire.say("DescribePrice", {"RequestId": "x"})
-    verdict = classify(raised(lambda: provider().quotes(REGION, [T4], Purchase.ON_DEMAND)))
+    verdict = classify(raised(lambda: able(provider(), Prices).quotes(REGION, [T4], Purchase.ON_DEMAND)))
     assert verdict is not None
     assert verdict.code == "MalformedAnswerError"
 
@@ -106,7 +112,7 @@ def history(*rows: tuple[str, str, Any, str], following: int = 0) -> dict[str, A
 
 
 def spot_quotes() -> dict[str | None, Decimal]:
-    quotes = provider().quotes(REGION, [T4], Purchase.SPOT)
+    quotes = able(provider(), Prices).quotes(REGION, [T4], Purchase.SPOT)
     assert all(quote.purchase is Purchase.SPOT and quote.currency == "CNY" for quote in quotes)
     return {quote.zone: quote.price_per_hour for quote in quotes}
 
@@ -206,7 +212,7 @@ def test_a_rate_that_makes_no_sense_is_set_aside(wire: Wire, rate: str, paid: in
 
 
 def test_held_capacity_is_not_quoted(wire: Wire) -> None:
-    assert list(provider().quotes(REGION, [T4], Purchase.RESERVED)) == []
+    assert list(able(provider(), Prices).quotes(REGION, [T4], Purchase.RESERVED)) == []
     assert not wire.sent
 
 
@@ -231,7 +237,7 @@ def test_private_pools_with_something_free_are_held(wire: Wire) -> None:
         "DescribeElasticityAssurances",
         {"ElasticityAssuranceSet": {"ElasticityAssuranceItem": assurances}},
     )
-    held = provider().held(REGION, [T4])
+    held = able(provider(), Reservations).held(REGION, [T4])
     assert [(each.id, each.zone, each.free) for each in held] == [
         ("crp-1", "cn-hangzhou-i", 2),
         ("eap-1", "cn-hangzhou-k", 1),
@@ -259,7 +265,7 @@ def test_the_vcpus_that_may_be_rented_are_told(wire: Wire, purchase: Purchase, n
         "DescribeAccountAttributes",
         attributes(**{name.replace("-", "_"): "120", used.replace("-", "_"): "24"}),
     )
-    [quota] = provider().headroom(REGION, [T4], purchase)
+    [quota] = able(provider(), Quotas).headroom(REGION, [T4], purchase)
     assert (quota.name, quota.unit, quota.limit, quota.used) == (name, "vcpus", Decimal(120), Decimal(24))
     assert quota.instance_types == (T4,)
     assert "https://" in quota.fix
@@ -267,20 +273,20 @@ def test_the_vcpus_that_may_be_rented_are_told(wire: Wire, purchase: Purchase, n
 
 def test_a_quota_that_is_not_told_is_no_quota(wire: Wire) -> None:
     wire.say("DescribeAccountAttributes", attributes())
-    assert list(provider().headroom(REGION, [T4], Purchase.ON_DEMAND)) == []
-    assert list(provider().headroom(REGION, [T4], Purchase.RESERVED)) == []
+    assert list(able(provider(), Quotas).headroom(REGION, [T4], Purchase.ON_DEMAND)) == []
+    assert list(able(provider(), Quotas).headroom(REGION, [T4], Purchase.RESERVED)) == []
 
 
 # --- checking
 
 
 def test_whose_credentials_they_are_and_what_time_the_cloud_has(wire: Wire) -> None:
-    identity = provider().identity()
+    identity = able(provider(), Checkup).identity()
     assert identity.account == "1234567890123456"
     assert identity.who == "acs:ram::1234567890123456:user/u"
     assert identity.source == "environment"
-    assert "AccessKey" in provider().credentials_hint
-    assert abs((provider().server_time() - datetime.now(UTC)).total_seconds()) < 60
+    assert "AccessKey" in able(provider(), Checkup).credentials_hint
+    assert abs((able(provider(), Checkup).server_time() - datetime.now(UTC)).total_seconds()) < 60
 
 
 def test_a_permission_is_told_by_what_a_dry_run_says(wire: Wire) -> None:
@@ -290,7 +296,7 @@ def test_a_permission_is_told_by_what_a_dry_run_says(wire: Wire) -> None:
     wire.say("RunInstances", refusal("Forbidden.RAM", "User not authorized.", status=403))
     wire.say("DescribeRegions", Answer({"Regions": {"Region": []}}))
     wire.say("DescribePrice", refusal("InvalidParameter", status=400))
-    said = {each.action: each for each in provider().permissions(REGION)}
+    said = {each.action: each for each in able(provider(), Checkup).permissions(REGION)}
     assert said["ecs:DescribeInstances"].allowed
     assert said["vpc:CreateVpc"].allowed
     assert said["ecs:DescribeDisks"].allowed
@@ -299,7 +305,7 @@ def test_a_permission_is_told_by_what_a_dry_run_says(wire: Wire) -> None:
     assert "User not authorized." in said["ecs:RunInstances"].said
     assert "check --policy alibaba" in said["ecs:RunInstances"].fix
     assert said["ecs:DescribePrice"].allowed is None
-    assert all(f'"{action}"' in provider().policy for action in said)
+    assert all(f'"{action}"' in able(provider(), Checkup).policy for action in said)
     for action in ("RunInstances", "CreateVpc"):
         [sent] = wire.sent[action]
         assert sent["DryRun"] == "True"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from gpucloud.clouds.abilities import Addresses
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import Machine, Ref, ResourceKind, Search, State
 from gpucloud_aws import errors
@@ -16,6 +17,7 @@ from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.aws_wire import ACCOUNT, Remembered, order
 from tests.providers.test_aws_launch import ec2
 from tests.waiting import until
@@ -161,7 +163,7 @@ def addressed(aws: AwsProvider, record: Remembered) -> list[Machine]:
     machines = launched(aws, record)
     assert [each.public_ip for each in machines] == [None, None]
     for machine, id_ in zip(machines, made(record, "eipalloc-"), strict=True):
-        aws.give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
+        able(aws, Addresses).give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
     return machines
 
 
@@ -170,7 +172,8 @@ def test_instances_with_several_interfaces_get_addresses_of_their_own(aws: AwsPr
     machines = addressed(aws, record)
     given = {each["AllocationId"]: each for each in ec2(REGION).describe_addresses()["Addresses"]}
     for machine, id_ in zip(machines, made(record, "eipalloc-"), strict=True):
-        aws.give_address(machine.ref, at(ResourceKind.ADDRESS, id_))  # as after a lost answer
+        # as after a lost answer
+        able(aws, Addresses).give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
         seen = aws.get(machine.ref)
         assert isinstance(seen, Machine)
         assert (seen.public_ip, seen.address_apart) == (given[id_]["PublicIp"], True)

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Commitments
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing import Commitment, Money
 from gpucloud_pricing.values import SavingsPlan
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.aws_wire import Answer, Wire, answer
 
 T4 = {"region": "us-east-1", "instance_type": "g4dn.xlarge"}
@@ -26,7 +28,7 @@ TODAY = datetime.now(UTC).date()
 
 def told(provider: AwsProvider, *names: str) -> list[Commitment]:
     """The answers to some of the inquiries."""
-    inquiries = {each.name: each for each in provider.commitment_inquiries()}
+    inquiries = {each.name: each for each in able(provider, Commitments).commitment_inquiries()}
     return [each for name in names for each in inquiries[name].ask()]
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Echo
 from gpucloud.errors import UsageError
 from gpucloud_aws.provider import AwsProvider
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 
 
 class Says(ThreadingHTTPServer):
@@ -59,7 +61,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[Says]:
 @pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::7", "127.0.0.1"])
 def test_the_answer_is_an_address(echo: Says, address: str) -> None:
     echo.body = f" {address}\n".encode()
-    assert AwsProvider(own_profile()).caller_address() == address
+    assert able(AwsProvider(own_profile()), Echo).caller_address() == address
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_the_answer_is_an_address(echo: Says, address: str) -> None:
 def test_anything_else_is_refused_and_the_flag_is_named(echo: Says, body: bytes) -> None:
     echo.body = body
     with pytest.raises(UsageError) as caught:
-        AwsProvider(own_profile()).caller_address()
+        able(AwsProvider(own_profile()), Echo).caller_address()
     assert caught.value.hint is not None
     assert "--allow-from" in caught.value.hint
 
@@ -89,7 +91,7 @@ def test_a_redirect_is_not_followed(echo: Says) -> None:
     thread.start()
     echo.status, echo.headers = 302, {"location": other.url}
     with pytest.raises(UsageError, match="302"):
-        AwsProvider(own_profile()).caller_address()
+        able(AwsProvider(own_profile()), Echo).caller_address()
     other.shutdown()
     other.server_close()
     thread.join()
@@ -99,7 +101,7 @@ def test_a_redirect_is_not_followed(echo: Says) -> None:
 def test_a_failure_of_the_echo_is_refused(echo: Says) -> None:
     echo.status = 503
     with pytest.raises(UsageError, match="503"):
-        AwsProvider(own_profile()).caller_address()
+        able(AwsProvider(own_profile()), Echo).caller_address()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_a_failure_of_the_echo_is_refused(echo: Says) -> None:
 def test_an_echo_without_tls_elsewhere_is_not_asked(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("GPUCLOUD_AWS_ECHO_URL", url)
     with pytest.raises(UsageError, match="TLS"):
-        AwsProvider(own_profile()).caller_address()
+        able(AwsProvider(own_profile()), Echo).caller_address()
 
 
 def test_importing_and_constructing_the_provider_loads_no_sdk_and_asks_nobody() -> None:

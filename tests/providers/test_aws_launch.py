@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from gpucloud.clouds.abilities import Checkup, ConsoleLog, Echo, Firewall, Prices, Reservations
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import Machine, ResourceKind, Search, State, UnreadableRegion
 from gpucloud_aws import errors
@@ -22,6 +23,7 @@ from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.aws_wire import ACCOUNT, Answer, Remembered, Wire, answer, order, ref, refusal
 from tests.waiting import until
 
@@ -235,7 +237,7 @@ def test_a_changed_address_is_let_in_and_the_old_one_is_not(sandbox: SandboxClie
     aws, record = AwsProvider(own_profile()), Remembered()
     aws.prepare(order(nodes=2), record)
     group_id = record.told[1][1]
-    aws.admit(ref(ResourceKind.GROUP, group_id), ["198.51.100.9/32"], [443])
+    able(aws, Firewall).admit(ref(ResourceKind.GROUP, group_id), ["198.51.100.9/32"], [443])
     [group] = ec2().describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
     let_in = {
         (rule.get("FromPort"), r["CidrIp"]) for rule in group["IpPermissions"] for r in rule["IpRanges"]
@@ -373,7 +375,7 @@ def tagged(kind: str) -> list[dict[str, Any]]:
 
 def test_a_console_is_text(aws: AwsProvider) -> None:
     [machine] = launched(aws)
-    assert until(lambda: aws.console(machine.ref).count("\n") > 1)
+    assert until(lambda: able(aws, ConsoleLog).console(machine.ref).count("\n") > 1)
 
 
 # --- what moto does not know
@@ -422,9 +424,9 @@ def test_everything_billed_carries_the_tags_that_find_it(sandbox: SandboxClient)
 def test_looking_quoting_and_searching_change_nothing(sandbox: SandboxClient) -> None:
     aws = AwsProvider(own_profile())
     aws.find(Search(owner="own-1"))
-    aws.quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
-    aws.quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
-    aws.held("us-east-1", ["g4dn.xlarge"])
+    able(aws, Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
+    able(aws, Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+    able(aws, Reservations).held("us-east-1", ["g4dn.xlarge"])
     assert [call for call in sandbox.calls() if call["mutating"]] == []
 
 
@@ -467,12 +469,12 @@ def test_a_machine_that_is_not_shown_yet_is_not_found_rather_than_gone(sandbox: 
 
 def test_a_spot_quote_is_what_the_zone_asks_now(sandbox: SandboxClient) -> None:
     sandbox.price(cloud="aws", zone="use1-az2", instance_type="g4dn.xlarge", purchase="spot", amount="0.3")
-    quotes = AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
+    quotes = able(AwsProvider(own_profile()), Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
     assert {quote.zone: quote.price_per_hour for quote in quotes}["use1-az2"] == Decimal("0.3")
 
 
 def test_the_callers_address_is_what_the_sandbox_sees(sandbox: SandboxClient) -> None:
-    assert AwsProvider(own_profile()).caller_address() == sandbox.address()
+    assert able(AwsProvider(own_profile()), Echo).caller_address() == sandbox.address()
 
 
 # --- answers that neither gives
@@ -651,7 +653,7 @@ def test_held_capacity_is_named_in_the_call(wire: Wire, kind: str, market: str |
     shown = RESERVATION.format(state="active", free=2, kind=kind)
     wire.say("DescribeCapacityReservations", answer("DescribeCapacityReservations", shown))
     aws = AwsProvider(own_profile())
-    [held] = aws.held("us-east-1", ["g4dn.xlarge"])
+    [held] = able(aws, Reservations).held("us-east-1", ["g4dn.xlarge"])
     assert (held.id, held.zone, held.free) == ("cr-1", "use1-az2", 2)
     assert held.purchase == ("capacity_block" if market else "reservation")
     request = aws.prepare(order(purchase=Purchase.RESERVED, reservation=held.id), Remembered())
@@ -665,9 +667,11 @@ def test_held_capacity_is_named_in_the_call(wire: Wire, kind: str, market: str |
 def test_capacity_that_cannot_be_used_now_is_not_held(wire: Wire, state: str, free: int) -> None:
     shown = RESERVATION.format(state=state, free=free, kind="default")
     wire.say("DescribeCapacityReservations", answer("DescribeCapacityReservations", shown))
-    assert list(AwsProvider(own_profile()).held("us-east-1", ["g4dn.xlarge"])) == []
+    assert list(able(AwsProvider(own_profile()), Reservations).held("us-east-1", ["g4dn.xlarge"])) == []
 
 
 def test_a_refusal_of_what_a_wrong_clock_has_signed_tells_the_time(wire: Wire) -> None:
     wire.answers["GetCallerIdentity"] = [Answer(refusal("SignatureDoesNotMatch"), status=403)]
-    assert abs(AwsProvider(own_profile()).server_time() - datetime.now(UTC)) < timedelta(seconds=60)
+    assert abs(able(AwsProvider(own_profile()), Checkup).server_time() - datetime.now(UTC)) < timedelta(
+        seconds=60
+    )

@@ -8,12 +8,12 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.clouds.abilities import Inquiry
+from gpucloud.clouds.abilities import Inquiry, Prices
 from gpucloud_aws.errors import MalformedAnswerError
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
-from tests.providers.abilities import ABILITIES
+from tests.providers.abilities import ABILITIES, able
 from tests.providers.aws_wire import Answer, Wire, answer, refusal
 
 
@@ -32,7 +32,9 @@ def price_list(wire: Wire, *products: str) -> None:
 
 def test_the_list_price_of_a_type_is_quoted_for_the_region_with_its_source(wire: Wire) -> None:
     price_list(wire, product("0.5260000000"))
-    [quote] = AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+    [quote] = able(AwsProvider(own_profile()), Prices).quotes(
+        "us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND
+    )
     assert (quote.price_per_hour, quote.currency, quote.zone) == (Decimal("0.5260000000"), "USD", None)
     assert quote.purchase is Purchase.ON_DEMAND
     assert "GetProducts" in quote.source
@@ -42,7 +44,7 @@ def test_the_list_price_of_a_type_is_quoted_for_the_region_with_its_source(wire:
 def test_the_price_list_is_asked_for_plain_linux_on_shared_hardware(wire: Wire) -> None:
     """Without the market option, capacity blocks would leak in at a price of 0."""
     price_list(wire)
-    AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+    able(AwsProvider(own_profile()), Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
     asked = {f["Field"]: f["Value"] for f in json.loads(wire.sent["GetProducts"][0]["json"])["Filters"]}
     assert asked == {
         "instanceType": "g4dn.xlarge",
@@ -73,16 +75,25 @@ def test_the_price_list_is_asked_for_plain_linux_on_shared_hardware(wire: Wire) 
 )
 def test_a_row_that_is_no_price_of_this_offer_is_left_out(wire: Wire, bad: str) -> None:
     price_list(wire, bad)
-    assert list(AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)) == []
+    assert (
+        list(
+            able(AwsProvider(own_profile()), Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+        )
+        == []
+    )
     price_list(wire, bad, product("0.526"))
-    [quote] = AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+    [quote] = able(AwsProvider(own_profile()), Prices).quotes(
+        "us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND
+    )
     assert quote.price_per_hour == Decimal("0.526")
 
 
 def test_of_several_prices_the_highest_counts(wire: Wire) -> None:
     """A quote is a promise not to pay more."""
     price_list(wire, product("0.5"), product("0.6"), product("0.4"))
-    [quote] = AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+    [quote] = able(AwsProvider(own_profile()), Prices).quotes(
+        "us-east-1", ["g4dn.xlarge"], Purchase.ON_DEMAND
+    )
     assert quote.price_per_hour == Decimal("0.6")
 
 
@@ -90,12 +101,21 @@ def test_chinas_regions_are_quoted_in_their_currency(wire: Wire) -> None:
     price_list(
         wire, product("6.1", currency="CNY", regionCode="cn-north-1"), product("1", regionCode="cn-north-1")
     )
-    [quote] = AwsProvider(own_profile()).quotes("cn-north-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)
+    [quote] = able(AwsProvider(own_profile()), Prices).quotes(
+        "cn-north-1", ["g4dn.xlarge"], Purchase.ON_DEMAND
+    )
     assert (quote.price_per_hour, quote.currency) == (Decimal("6.1"), "CNY")
 
 
 def test_a_partition_without_a_price_list_is_not_asked(wire: Wire) -> None:
-    assert list(AwsProvider(own_profile()).quotes("us-gov-west-1", ["g4dn.xlarge"], Purchase.ON_DEMAND)) == []
+    assert (
+        list(
+            able(AwsProvider(own_profile()), Prices).quotes(
+                "us-gov-west-1", ["g4dn.xlarge"], Purchase.ON_DEMAND
+            )
+        )
+        == []
+    )
     assert not wire.sent
 
 
@@ -117,7 +137,7 @@ ZONES = "<availabilityZoneInfo>" + "".join(
 def spot_quotes(wire: Wire, *rows: tuple[str, str, str, str]) -> dict[str | None, Decimal]:
     wire.say("DescribeSpotPriceHistory", spot_rows(*rows))
     wire.say("DescribeAvailabilityZones", answer("DescribeAvailabilityZones", ZONES))
-    quotes = AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
+    quotes = able(AwsProvider(own_profile()), Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
     assert all(quote.purchase is Purchase.SPOT for quote in quotes)
     return {quote.zone: quote.price_per_hour for quote in quotes}
 
@@ -146,7 +166,10 @@ def test_spot_rows_that_are_no_price_are_left_out(wire: Wire) -> None:
 
 
 def test_held_capacity_is_not_quoted(wire: Wire) -> None:
-    assert list(AwsProvider(own_profile()).quotes("us-east-1", ["g4dn.xlarge"], Purchase.RESERVED)) == []
+    assert (
+        list(able(AwsProvider(own_profile()), Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.RESERVED))
+        == []
+    )
 
 
 def test_the_provider_has_the_abilities_that_it_has() -> None:
@@ -160,7 +183,9 @@ REGIONS = "<regionInfo><item><regionName>us-east-1</regionName></item></regionIn
 
 def block_inquiry(wire: Wire) -> Inquiry:
     wire.say("DescribeRegions", answer("DescribeRegions", REGIONS))
-    inquiries = AwsProvider(own_profile()).inquiries(["p5.48xlarge", "g4dn.xlarge"], ["us-east-1"])
+    inquiries = able(AwsProvider(own_profile()), Prices).inquiries(
+        ["p5.48xlarge", "g4dn.xlarge"], ["us-east-1"]
+    )
     (inquiry,) = [each for each in inquiries if each.name == "capacity blocks in us-east-1"]
     return inquiry
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Commitments
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing import Commitment
 from gpucloud_sandbox.client import SandboxClient
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire
 
 T4 = "Standard_NC4as_T4_v3"
@@ -20,7 +22,7 @@ LATE = date(2090, 12, 31)
 
 
 def told(provider: AzureProvider) -> list[Commitment]:
-    [inquiry] = provider.commitment_inquiries()
+    [inquiry] = able(provider, Commitments).commitment_inquiries()
     return list(inquiry.ask())
 
 
@@ -52,7 +54,7 @@ def test_who_may_not_read_them_sees_none(azure: AzureProvider, azure_sandbox: Sa
     azure_sandbox.cloud("azure", "commit", region="eastus", instance_type=T4, until="2090-12-31")
     azure_sandbox.cloud("azure", "deny", actions=["Microsoft.Capacity/*"])
     assert told(azure) == []
-    [inquiry] = azure.commitment_inquiries()
+    [inquiry] = able(azure, Commitments).commitment_inquiries()
     assert "Reservations Reader" in inquiry.if_empty
 
 

@@ -9,6 +9,7 @@ import azure.core.exceptions
 import azure.identity
 import pytest
 
+from gpucloud.clouds.abilities import Prices
 from gpucloud.clouds.error_table import row_for, table_of
 from gpucloud.clouds.provider import Verdict
 from gpucloud.errors import ErrorClass, Scope
@@ -18,6 +19,7 @@ from gpucloud_azure.errors import classify
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, ref, refusal
 from tests.providers.test_error_table import rows
 
@@ -243,7 +245,7 @@ def test_a_connection_that_was_never_made_is_known_not_to_have_been_sent(
     monkeypatch.setattr("gpucloud_azure.pipeline.READ_RETRIES", 0)
     from gpucloud_pricing.purchases import Purchase
 
-    verdict = raised_by(lambda: provider.quotes("eastus", ["Standard_X"], Purchase.SPOT))
+    verdict = raised_by(lambda: able(provider, Prices).quotes("eastus", ["Standard_X"], Purchase.SPOT))
     assert (verdict.code, verdict.error_class, verdict.sent) == (
         "ServiceRequestError",
         ErrorClass.SERVER,

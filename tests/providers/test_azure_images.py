@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Images
 from gpucloud.errors import RULES, UsageError
 from gpucloud.resources import Request, ResourceKind, SnapshotOrder, State
 from gpucloud_azure.errors import FailedImageError
 from gpucloud_azure.ids import id_in
 from gpucloud_azure.provider import AzureProvider
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Wire, order, ref
 
 DISK = "/disks/x-disk"
@@ -40,7 +42,7 @@ def prepared(wire: Wire, provider: AzureProvider, *, size_gib: int = 100, **disk
     wire.say("GET", "/virtualMachines/x", Answer({"properties": {"storageProfile": {"osDisk": os_disk}}}))
     wire.say("GET", DISK, Answer({"properties": disk}))
     wanted = order()
-    return provider.prepare_image(
+    return able(provider, Images).prepare_image(
         SnapshotOrder(
             key=wanted.key,
             name="gpucloud-mine-1",
@@ -92,7 +94,7 @@ def test_a_version_is_waited_for_and_put_once_however_often_it_is_asked_for(azur
     request = prepared(azure_wire, provider)
     azure_wire.say("GET", VERSION, MISSING, shown("Creating"), shown("Succeeded"))
     for _ in range(2):
-        [image] = provider.create_image(request)
+        [image] = able(provider, Images).create_image(request)
         assert (image.ref.kind, image.state, image.size_gib) == (ResourceKind.IMAGE, State.RUNNING, 100)
     assert len(azure_wire.calls("PUT", VERSION)) == 1
 
@@ -102,7 +104,7 @@ def test_a_version_that_azure_could_not_make_is_refused_for_good(azure_wire: Wir
     request = prepared(azure_wire, provider)
     azure_wire.say("GET", VERSION, MISSING, shown("Creating"), shown("Failed"))
     with pytest.raises(FailedImageError) as caught:
-        provider.create_image(request)
+        able(provider, Images).create_image(request)
     verdict = provider.classify(caught.value)
     assert verdict is not None
     assert RULES[verdict.error_class].definite

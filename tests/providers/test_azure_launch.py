@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from azure.core.exceptions import AzureError, HttpResponseError
 
+from gpucloud.clouds.abilities import ConsoleLog, Deadlines, Preflight
 from gpucloud.clouds.cloud import Backoff, Cloud
 from gpucloud.errors import ErrorClass, OutcomeUnknownError, UsageError
 from gpucloud.resources import End, Machine, ResourceKind, Search, State
@@ -29,6 +30,7 @@ from gpucloud_azure.sizes import accelerates_networking
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.snapshot import Snapshot
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Remembered, Sent, Wire, order, ref, refusal
 
 FIVE = {"gpucloud:owner", "gpucloud:box", "gpucloud:op", "gpucloud:run", "gpucloud:expires"}
@@ -55,7 +57,7 @@ def launch(azure: AzureProvider, **changes: Any) -> list[Machine]:
     wanted = order(**changes)
     record = Remembered()
     machines = list(azure.create(azure.prepare(wanted, record)))
-    azure.ensure_end(machines, End(at=wanted.deadline), record.timers, record.armed)
+    able(azure, Deadlines).ensure_end(machines, End(at=wanted.deadline), record.timers, record.armed)
     return machines
 
 
@@ -359,7 +361,7 @@ def test_infiniband_that_would_not_join_the_nodes_is_refused_before_anything_is_
     azure_wire: Wire, changes: dict[str, Any], said: str
 ) -> None:
     provider = AzureProvider(own_profile())
-    provider.check(order(**INFINIBAND))
+    able(provider, Preflight).check(order(**INFINIBAND))
     with pytest.raises(UsageError, match=said):
         provider.prepare(order(**{**INFINIBAND, **changes}), Remembered())
     assert azure_wire.sent == []
@@ -518,7 +520,9 @@ def test_the_record_knows_the_timer_so_that_another_process_does_not_set_a_secon
     wanted, record = order(deadline=DEADLINE), Remembered()
     machines = AzureProvider(own_profile()).create(AzureProvider(own_profile()).prepare(wanted, record))
     assert record.timers == [f"{VM}/o"]
-    AzureProvider(own_profile()).ensure_end(machines, End(at=wanted.deadline), record.timers, record.armed)
+    able(AzureProvider(own_profile()), Deadlines).ensure_end(
+        machines, End(at=wanted.deadline), record.timers, record.armed
+    )
     assert record.timers == [f"{VM}/o"]
     assert len(azure_wire.calls("POST", SUBMIT)) == 1
 
@@ -532,7 +536,9 @@ def test_a_timer_is_told_also_where_the_rest_of_the_end_fails(azure_wire: Wire) 
     machines = azure.create(azure.prepare(wanted, record))
     assert record.timers == []
     with pytest.raises(HttpResponseError):
-        azure.ensure_end(machines, End(at=wanted.deadline, box_identity=NO_ROLE), (), record.armed)
+        able(azure, Deadlines).ensure_end(
+            machines, End(at=wanted.deadline, box_identity=NO_ROLE), (), record.armed
+        )
     assert record.timers == [f"{VM}/o"]
 
 
@@ -731,7 +737,7 @@ def test_what_another_subscription_has_is_refused_and_not_taken_for_gone(azure_w
     mine = ref(ResourceKind.INSTANCE, MACHINE)
     foreign = replace(mine, id=MACHINE.replace(SUBSCRIPTION, "99999999-2222-3333-4444-555555555555"))
     for other in (replace(mine, account="another"), foreign):
-        for call in (provider.get, provider.delete, provider.console):
+        for call in (provider.get, provider.delete, able(provider, ConsoleLog).console):
             with pytest.raises(UsageError, match="belongs to Azure subscription"):
                 call(other)
     assert not azure_wire.calls("DELETE")
@@ -780,8 +786,10 @@ def test_the_console_is_read_with_its_own_signature_and_without_our_token(azure_
     blob = f"{azure_wire.url}/blob/serial.log?sig=x"
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({"serialConsoleLogBlobUri": blob}))
     azure_wire.say("GET", "/blob/serial.log", Answer("login:", headers={"content-type": "text/plain"}))
-    assert "login:" in AzureProvider(own_profile()).console(ref(ResourceKind.INSTANCE, MACHINE))
+    assert "login:" in able(AzureProvider(own_profile()), ConsoleLog).console(
+        ref(ResourceKind.INSTANCE, MACHINE)
+    )
     [asked] = azure_wire.calls("GET", "/blob/serial.log")
     assert "authorization" not in asked.headers
     azure_wire.say("POST", "/retrieveBootDiagnosticsData", Answer({}))
-    assert AzureProvider(own_profile()).console(ref(ResourceKind.INSTANCE, MACHINE)) == ""
+    assert able(AzureProvider(own_profile()), ConsoleLog).console(ref(ResourceKind.INSTANCE, MACHINE)) == ""

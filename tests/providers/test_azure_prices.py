@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Checkup, Preflight, Prices, Quotas, Reservations
 from gpucloud_azure import checkup, prices
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.azure_wire import SUBSCRIPTION, Answer, Wire, refusal
 
 T4 = "Standard_NC4as_T4_v3"
@@ -58,14 +60,14 @@ def listed(wire: Wire, *pages: list[dict[str, Any]]) -> None:
 
 def test_a_list_price_is_quoted_with_its_currency_and_source(azure_wire: Wire) -> None:
     listed(azure_wire, [row(), row(**SPOT)])
-    [quote] = AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.ON_DEMAND)
+    [quote] = able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
     assert (quote.price_per_hour, quote.currency, quote.zone) == (Decimal("0.526"), "USD", None)
     assert quote.source == "Azure Retail Prices"
 
 
 def test_the_spot_price_is_another_row(azure_wire: Wire) -> None:
     listed(azure_wire, [row(), row(**SPOT)])
-    [quote] = AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.SPOT)
+    [quote] = able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.SPOT)
     assert (quote.price_per_hour, quote.purchase) == (Decimal("0.1"), Purchase.SPOT)
 
 
@@ -87,23 +89,23 @@ def test_rows_that_a_linux_machine_is_not_billed_by_are_dropped(
     azure_wire: Wire, changes: dict[str, Any]
 ) -> None:
     listed(azure_wire, [row(**changes)])
-    assert not AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.ON_DEMAND)
+    assert not able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
 
 
 def test_all_pages_are_read(azure_wire: Wire) -> None:
     listed(azure_wire, [row(armSkuName="other")], [row()])
-    assert len(AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.ON_DEMAND)) == 1
+    assert len(able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)) == 1
 
 
 def test_of_several_prices_the_highest_counts(azure_wire: Wire) -> None:
     listed(azure_wire, [row(), row(retailPrice=0.6), row(retailPrice=0.1)])
-    [quote] = AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.ON_DEMAND)
+    [quote] = able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
     assert quote.price_per_hour == Decimal("0.6")
 
 
 def test_prices_are_asked_for_without_credentials(azure_wire: Wire) -> None:
     listed(azure_wire, [row()])
-    AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.ON_DEMAND)
+    able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
     [asked] = azure_wire.sent
     assert "authorization" not in asked.headers
     assert f"armSkuName eq '{T4}'" in asked.query["$filter"]
@@ -113,14 +115,14 @@ def test_prices_are_asked_for_without_credentials(azure_wire: Wire) -> None:
 def test_many_sizes_are_asked_for_in_several_calls_and_each_is_quoted(azure_wire: Wire) -> None:
     names = [f"Standard_N{number}" for number in range(25)]
     listed(azure_wire, [row(armSkuName=name) for name in names])
-    quotes = AzureProvider(own_profile()).quotes("eastus", names, Purchase.ON_DEMAND)
+    quotes = able(AzureProvider(own_profile()), Prices).quotes("eastus", names, Purchase.ON_DEMAND)
     assert sorted(quote.instance_type for quote in quotes) == sorted(names)
     assert len(azure_wire.calls("GET", LIST)) == 3
 
 
 def test_held_capacity_and_nothing_are_not_quoted(azure_wire: Wire) -> None:
-    assert not AzureProvider(own_profile()).quotes("eastus", [T4], Purchase.RESERVED)
-    assert not AzureProvider(own_profile()).quotes("eastus", [], Purchase.SPOT)
+    assert not able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.RESERVED)
+    assert not able(AzureProvider(own_profile()), Prices).quotes("eastus", [], Purchase.SPOT)
     assert not azure_wire.sent
 
 
@@ -152,17 +154,17 @@ def hold(wire: Wire, *, capacity: int, used: int, **changes: Any) -> None:
 
 def test_held_capacity_is_named_by_its_group_with_what_is_free(azure_wire: Wire) -> None:
     hold(azure_wire, capacity=3, used=1)
-    [held] = AzureProvider(own_profile()).held("eastus", [T4])
+    [held] = able(AzureProvider(own_profile()), Reservations).held("eastus", [T4])
     assert (held.id, held.free, held.zone, held.instance_type) == (HELD, 2, "2", T4)
     assert held.purchase == "reservation"
 
 
 def test_held_capacity_that_is_used_up_elsewhere_or_of_another_size_is_not_given(azure_wire: Wire) -> None:
     hold(azure_wire, capacity=1, used=1)
-    assert not AzureProvider(own_profile()).held("eastus", [T4])
+    assert not able(AzureProvider(own_profile()), Reservations).held("eastus", [T4])
     hold(azure_wire, capacity=1, used=0)
-    assert not AzureProvider(own_profile()).held("eastus", ["Standard_NC6s_v3"])
-    assert not AzureProvider(own_profile()).held("westus", [T4])
+    assert not able(AzureProvider(own_profile()), Reservations).held("eastus", ["Standard_NC6s_v3"])
+    assert not able(AzureProvider(own_profile()), Reservations).held("westus", [T4])
 
 
 # --- quotas
@@ -201,7 +203,8 @@ def quota_wire(azure_wire: Wire) -> Wire:
 def test_on_demand_counts_against_the_family_and_the_region(quota_wire: Wire) -> None:
     sizes = [T4, "Standard_NC8as_T4_v3", "Standard_Unknown"]
     quotas = {
-        each.name: each for each in AzureProvider(own_profile()).headroom("eastus", sizes, Purchase.ON_DEMAND)
+        each.name: each
+        for each in able(AzureProvider(own_profile()), Quotas).headroom("eastus", sizes, Purchase.ON_DEMAND)
     }
     assert set(quotas) == {"cores", "Standard NCASv3_T4 Family"}
     family = quotas["Standard NCASv3_T4 Family"]
@@ -212,19 +215,19 @@ def test_on_demand_counts_against_the_family_and_the_region(quota_wire: Wire) ->
 
 
 def test_spot_has_one_quota_for_all_sizes(quota_wire: Wire) -> None:
-    [quota] = AzureProvider(own_profile()).headroom("eastus", [T4], Purchase.SPOT)
+    [quota] = able(AzureProvider(own_profile()), Quotas).headroom("eastus", [T4], Purchase.SPOT)
     assert (quota.name, quota.limit) == ("lowPriorityCores", Decimal(0))
     assert not quota_wire.calls("GET", "/skus")
 
 
 def test_held_capacity_counts_against_no_quota(quota_wire: Wire) -> None:
-    assert not AzureProvider(own_profile()).headroom("eastus", [T4], Purchase.RESERVED)
+    assert not able(AzureProvider(own_profile()), Quotas).headroom("eastus", [T4], Purchase.RESERVED)
 
 
 def test_the_list_of_sizes_is_read_once_per_region(quota_wire: Wire) -> None:
     provider = AzureProvider(own_profile())
     for _ in range(2):
-        provider.headroom("eastus", [T4], Purchase.ON_DEMAND)
+        able(provider, Quotas).headroom("eastus", [T4], Purchase.ON_DEMAND)
     assert len(quota_wire.calls("GET", "/skus")) == 1
 
 
@@ -243,7 +246,7 @@ def sign_in(wire: Wire, token: str) -> None:
 
 def test_whose_the_credentials_are_is_read_from_the_token(azure_wire: Wire) -> None:
     sign_in(azure_wire, token_of(appid="app-7", tid="tenant-7", oid="object-7"))
-    identity = AzureProvider(own_profile()).identity()
+    identity = able(AzureProvider(own_profile()), Checkup).identity()
     assert identity.account == SUBSCRIPTION
     assert "app-7" in identity.who
     assert "tenant-7" in identity.who
@@ -255,12 +258,12 @@ def test_whose_the_credentials_are_is_read_from_the_token(azure_wire: Wire) -> N
 )
 def test_a_token_that_says_nothing_is_no_failure(azure_wire: Wire, token: str) -> None:
     sign_in(azure_wire, token)
-    assert AzureProvider(own_profile()).identity().who == "unknown"
+    assert able(AzureProvider(own_profile()), Checkup).identity().who == "unknown"
 
 
 def test_the_clouds_clock_is_the_date_of_an_answer(azure_wire: Wire) -> None:
     azure_wire.say("GET", "/subscriptions", Answer({"value": []}))
-    said = AzureProvider(own_profile()).server_time()
+    said = able(AzureProvider(own_profile()), Checkup).server_time()
     assert said.tzinfo is UTC
     assert abs((said - datetime.now(UTC)).total_seconds()) < 60
 
@@ -299,7 +302,7 @@ def test_each_missing_permission_and_provider_has_its_fix(azure_wire: Wire) -> N
         "GET", "/providers/Microsoft.ComputeSchedule", Answer({"registrationState": "NotRegistered"})
     )
     provider = AzureProvider(own_profile())
-    said = {each.action: each for each in provider.permissions("eastus")}
+    said = {each.action: each for each in able(provider, Checkup).permissions("eastus")}
     assert said["Microsoft.Compute/virtualMachines/read"].allowed
     assert not said["Microsoft.Compute/virtualMachines/write"].allowed
     assert "az role" in said["Microsoft.Compute/virtualMachines/write"].fix
@@ -308,8 +311,8 @@ def test_each_missing_permission_and_provider_has_its_fix(azure_wire: Wire) -> N
         "az provider register --namespace Microsoft.ComputeSchedule"
         in said["use Microsoft.ComputeSchedule"].fix
     )
-    assert set(json.loads(provider.policy)["Actions"]) <= set(said)
-    assert "az login" in provider.credentials_hint
+    assert set(json.loads(able(provider, Checkup).policy)["Actions"]) <= set(said)
+    assert "az login" in able(provider, Checkup).credentials_hint
 
 
 @pytest.mark.parametrize(
@@ -322,4 +325,4 @@ def test_each_missing_permission_and_provider_has_its_fix(azure_wire: Wire) -> N
 )
 def test_what_disks_lack_is_said(azure_wire: Wire, answer: Answer, remarks: int) -> None:
     azure_wire.say("GET", "/features/EncryptionAtHost", answer)
-    assert len(AzureProvider(own_profile()).remarks()) == remarks
+    assert len(able(AzureProvider(own_profile()), Preflight).remarks()) == remarks

@@ -11,10 +11,12 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 from azure.core.rest import HttpRequest
 
+from gpucloud.clouds.abilities import Checkup
 from gpucloud.errors import UsageError
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_azure.transport import ssl_context, transport
 from tests.profiles import own_profile
+from tests.providers.abilities import able
 from tests.providers.azure_wire import Wire
 
 
@@ -56,6 +58,6 @@ def test_a_bundle_without_certificates_is_named(
         bundle.write_text(content)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
     with pytest.raises(UsageError, match=str(bundle)) as refused:
-        AzureProvider(own_profile()).identity()
+        able(AzureProvider(own_profile()), Checkup).identity()
     assert "REQUESTS_CA_BUNDLE" in str(refused.value.hint)
     assert not azure_wire.sent

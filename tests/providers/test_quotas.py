@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.abilities import Quotas
 from gpucloud_alibaba.errors import MalformedAnswerError as MalformedAnswerOfAlibaba
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.errors import MalformedAnswerError as MalformedAnswerOfAws
@@ -20,6 +21,7 @@ from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
 from tests.providers import alibaba_sandbox, alibaba_wire, aws_wire
+from tests.providers.abilities import able
 from tests.providers.azure_wire import Answer as AzureAnswer
 from tests.providers.azure_wire import Wire as AzureWire
 
@@ -66,7 +68,7 @@ def test_a_type_of_aws_counts_against_the_quota_of_its_family_and_way_of_paying(
     json_body = {"content-type": "application/x-amz-json-1.1"}
     wire.say("GetServiceQuota", aws_wire.Answer('{"Quota": {"Value": 200.0}}', headers=json_body))
     wire.say("DescribeInstances", running())
-    [quota] = AwsProvider(own_profile()).headroom("us-east-1", [name, "c7i.large"], purchase)
+    [quota] = able(AwsProvider(own_profile()), Quotas).headroom("us-east-1", [name, "c7i.large"], purchase)
     [asked] = wire.sent["GetServiceQuota"]
     assert json.loads(asked["json"]) == {"ServiceCode": "ec2", "QuotaCode": code}
     assert (quota.name, quota.instance_types) == (code, (name,))
@@ -84,7 +86,7 @@ def test_a_type_of_aws_counts_against_the_quota_of_its_family_and_way_of_paying(
 def test_a_type_of_aws_without_a_known_quota_asks_for_none(
     wire: aws_wire.Wire, name: str, purchase: Purchase
 ) -> None:
-    assert not AwsProvider(own_profile()).headroom("us-east-1", [name], purchase)
+    assert not able(AwsProvider(own_profile()), Quotas).headroom("us-east-1", [name], purchase)
     assert "GetServiceQuota" not in wire.sent
 
 
@@ -98,7 +100,7 @@ def test_of_the_usages_of_azure_only_those_of_the_purchase_count(azure_wire: Azu
     provider = AzureProvider(own_profile())
 
     def counted(purchase: Purchase) -> list[str]:
-        return [quota.name for quota in provider.headroom("eastus", [size], purchase)]
+        return [quota.name for quota in able(provider, Quotas).headroom("eastus", [size], purchase)]
 
     assert counted(Purchase.ON_DEMAND) == ["cores", family]
     assert counted(Purchase.SPOT) == ["lowPriorityCores"]
@@ -123,7 +125,7 @@ def test_of_the_attributes_of_alibaba_only_those_of_the_purchase_count(alibaba: 
     provider = AlibabaProvider(own_profile())
 
     def counted(purchase: Purchase) -> list[tuple[str, Decimal, Decimal | None]]:
-        quotas = provider.headroom("cn-hangzhou", ["ecs.gn6i-c4g1.xlarge"], purchase)
+        quotas = able(provider, Quotas).headroom("cn-hangzhou", ["ecs.gn6i-c4g1.xlarge"], purchase)
         return [(quota.name, quota.limit, quota.used) for quota in quotas]
 
     assert counted(Purchase.ON_DEMAND) == [("max-postpaid-instance-vcpu-count", Decimal(100), Decimal(10))]
@@ -139,15 +141,17 @@ def test_a_limit_that_nobody_can_be_given_is_a_malformed_answer(
     wire.say("GetServiceQuota", aws_wire.Answer(json.dumps({"Quota": {"Value": limit}}), headers=json_body))
     wire.say("DescribeInstances", running())
     with pytest.raises(MalformedAnswerOfAws, match="GetServiceQuota"):
-        AwsProvider(own_profile()).headroom("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
+        able(AwsProvider(own_profile()), Quotas).headroom("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
     item = {
         "AttributeName": "max-spot-instance-vcpu-count",
         "AttributeValues": {"ValueItem": [{"Value": limit}]},
     }
     alibaba.say("DescribeAccountAttributes", {"AccountAttributeItems": {"AccountAttributeItem": [item]}})
     with pytest.raises(MalformedAnswerOfAlibaba, match="DescribeAccountAttributes"):
-        AlibabaProvider(own_profile()).headroom("cn-hangzhou", ["ecs.gn6i-c4g1.xlarge"], Purchase.SPOT)
+        able(AlibabaProvider(own_profile()), Quotas).headroom(
+            "cn-hangzhou", ["ecs.gn6i-c4g1.xlarge"], Purchase.SPOT
+        )
     usage = {"name": {"value": "lowPriorityCores"}, "limit": limit, "currentValue": 4}
     azure_wire.say("GET", "/usages", AzureAnswer({"value": [usage]}))
     with pytest.raises(MalformedAnswerOfAzure, match="quotas"):
-        AzureProvider(own_profile()).headroom("eastus", ["Standard_NC4as_T4_v3"], Purchase.SPOT)
+        able(AzureProvider(own_profile()), Quotas).headroom("eastus", ["Standard_NC4as_T4_v3"], Purchase.SPOT)

@@ -1,7 +1,7 @@
 """Functions that all providers use, for the authors of providers.
 
 ========================  =====================================================================
-:func:`first_of`          finds what has an ability
+:func:`ability_in`        finds what has an ability
 :func:`in_threads`        many calls of one kind at the same time
 :func:`together`          a few different calls at the same time
 :class:`Prefetch`            a call that is started now and waited for later
@@ -43,6 +43,12 @@ SSH_PORT = 22
 
 
 # --- abilities
+
+
+def ability_in(table: Mapping[type[object], object], kind: type[T]) -> T | None:
+    """What has an ability of :mod:`gpucloud.clouds.abilities`, by a provider's table; ``None`` if none."""
+    found = table.get(kind)
+    return found if isinstance(found, kind) else None
 
 
 def first_of(kind: type[T], those: Iterable[object]) -> T | None:

@@ -8,9 +8,11 @@ from email.utils import parsedate_to_datetime
 from importlib.resources import files
 from typing import Any
 
+from gpucloud.clouds.abilities import Checkup
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
+from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_aws.errors import MalformedAnswerError, classify, reading
 
@@ -29,35 +31,50 @@ def policy() -> str:
     return files("gpucloud_aws").joinpath("policy.json").read_text(encoding="utf-8")
 
 
-def identity(clients: Clients) -> Identity:
-    """The identity of the credentials, and where the SDK found them."""
-    with reading("GetCallerIdentity"):
-        answer = clients.sts().get_caller_identity()
-        return Identity(account=answer["Account"], who=answer["Arn"], source=clients.credentials_source())
+class AwsCheckup(Checkup):
+    """The credentials of the account."""
 
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
 
-def server_time(clients: Clients) -> datetime:
-    """The ``Date`` of an answer. A refusal has one too, such as that of a request signed by a wrong clock.
+    @property
+    def credentials_hint(self) -> str:
+        """How to get credentials."""
+        return CREDENTIALS_HINT
 
-    Raises:
-        MalformedAnswerError: the answer has none.
-    """
-    from botocore.exceptions import ClientError
+    @property
+    def policy(self) -> str:
+        """The least privileges, in IAM's JSON."""
+        return policy()
 
-    with reading("GetCallerIdentity"):
-        try:
-            answer: Mapping[str, Any] = clients.sts().get_caller_identity()
-        except ClientError as refusal:
-            answer = refusal.response
-        headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    if "date" not in headers:
-        raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
-    return parsedate_to_datetime(headers["date"]).astimezone(UTC)
+    def identity(self) -> Identity:
+        """The identity of the credentials, and where the SDK found them."""
+        clients = self._account.clients
+        with reading("GetCallerIdentity"):
+            answer = clients.sts().get_caller_identity()
+            return Identity(account=answer["Account"], who=answer["Arn"], source=clients.credentials_source())
 
+    def permissions(self, region: str, /) -> Sequence[Permission]:
+        """Each action that can be tried without effect: reads, and changes as dry runs."""
+        return in_threads(_tried, _tries(self._account.clients, region).items(), threads=THREADS)
 
-def permissions(clients: Clients, region: str) -> Sequence[Permission]:
-    """Each action that can be tried without effect: reads, and changes as dry runs."""
-    return in_threads(_tried, _tries(clients, region).items(), threads=THREADS)
+    def server_time(self) -> datetime:
+        """The ``Date`` of an answer. A refusal has one too, as of a request that a wrong clock signed.
+
+        Raises:
+            MalformedAnswerError: the answer has none.
+        """
+        from botocore.exceptions import ClientError
+
+        with reading("GetCallerIdentity"):
+            try:
+                answer: Mapping[str, Any] = self._account.clients.sts().get_caller_identity()
+            except ClientError as refusal:
+                answer = refusal.response
+            headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        if "date" not in headers:
+            raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
+        return parsedate_to_datetime(headers["date"]).astimezone(UTC)
 
 
 def _tried(item: tuple[str, Callable[[], object]]) -> Permission:

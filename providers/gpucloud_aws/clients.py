@@ -10,6 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from gpucloud import __version__
+from gpucloud.clouds.abilities import Audit
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CallObserver
 from gpucloud_aws import audit
@@ -49,7 +50,7 @@ def _guarded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]
     return send_and_read
 
 
-class Clients:
+class Clients(Audit):
     """The clients of one set of credentials. Safe to use from several threads.
 
     Reads may be retried by the SDK; a changing call is sent once, because the engine decides, counts and
@@ -65,8 +66,12 @@ class Clients:
         self.profile = profile
         self._few = threading.BoundedSemaphore(KEPT_BRIEFLY)
         self._session: Session | None = None
-        self.witness: CallObserver | None = None
+        self._witness: CallObserver | None = None
         self._clients: dict[tuple[str, str, int], Any] = {}
+
+    def watch(self, witness: CallObserver, /) -> None:
+        """Reports each changing call from now on."""
+        self._witness = witness
 
     @property
     def home_region(self) -> str:
@@ -104,6 +109,10 @@ class Clients:
         """STS in the home region."""
         client: STSClient = self.client("sts", self.home_region, attempts=READ_ATTEMPTS)
         return client
+
+    def scheduler(self, region: str) -> Any:
+        """EventBridge Scheduler of a region: every request is sent once."""
+        return self.client("scheduler", region, attempts=1)
 
     def client(self, service: str, region: str, *, attempts: int) -> Any:
         """A client that sends only what :data:`gpucloud_aws.actions.ACTIONS` allows.
@@ -147,8 +156,8 @@ class Clients:
         )
         made.meta.events.register("before-send", refuse_unlisted)
         made.meta.events.register("after-call", refuse_nonsense)
-        if self.witness is not None:
-            audit.listen(made.meta.events, region, self.witness)
+        if self._witness is not None:
+            audit.listen(made.meta.events, region, self._witness)
         return made
 
     def _opened(self) -> Session:

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.abilities import Addresses
 from gpucloud.clouds.provider import Record
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
+from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.errors import (
     ForeignGroupError,
     GoneError,
@@ -206,20 +208,27 @@ def _allocated(names: Sequence[str], ec2: EC2Client) -> dict[str, str]:
         }
 
 
-def give_address(machine: str, allocation: str, ec2: EC2Client) -> None:
-    """Associates an address with the primary interface of an instance; no error if it has it already.
+class AwsAddresses(Addresses):
+    """The addresses of instances with several interfaces."""
 
-    An instance with several interfaces cannot be named itself: the interface is.
-    """
-    shown = ec2.describe_instances(InstanceIds=[machine])
-    with reading("DescribeInstances"):
-        primary = next(
-            interface["NetworkInterfaceId"]
-            for interface in shown["Reservations"][0]["Instances"][0]["NetworkInterfaces"]
-            for at in [interface["Attachment"]]
-            if (at.get("NetworkCardIndex", 0), at["DeviceIndex"]) == (0, 0)
-        )
-    ec2.associate_address(AllocationId=allocation, NetworkInterfaceId=primary, AllowReassociation=False)
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
+
+    def give_address(self, machine: Ref, address: Ref, /) -> None:
+        """Associates an address with the primary interface of an instance; no error if it has it already.
+
+        An instance with several interfaces cannot be named itself: the interface is.
+        """
+        ec2 = self._account.clients.ec2_once(machine.region)
+        shown = ec2.describe_instances(InstanceIds=[machine.id])
+        with reading("DescribeInstances"):
+            primary = next(
+                interface["NetworkInterfaceId"]
+                for interface in shown["Reservations"][0]["Instances"][0]["NetworkInterfaces"]
+                for at in [interface["Attachment"]]
+                if (at.get("NetworkCardIndex", 0), at["DeviceIndex"]) == (0, 0)
+            )
+        ec2.associate_address(AllocationId=address.id, NetworkInterfaceId=primary, AllowReassociation=False)
 
 
 def _ref(order: Order, kind: ResourceKind, id_: str) -> Ref:

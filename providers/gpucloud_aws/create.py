@@ -6,60 +6,28 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never
 
-from gpucloud.clouds.kit import Limits, bid, check_limits
-from gpucloud.errors import UsageError
+from gpucloud.clouds.kit import bid
 from gpucloud.resources import Machine, Order, Request
 from gpucloud_aws.errors import NoReservationError, reading
 from gpucloud_aws.find import machine_of
 from gpucloud_aws.images import image_for, is_own
-from gpucloud_aws.schedule import checked_role
 from gpucloud_pricing.purchases import Purchase
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
     from types_boto3_ec2.type_defs import TagTypeDef
 
-LIMITS = Limits(cloud="AWS", user_data_bytes=16 * 1024, disk_gib=64 * 1024, rules=1000)
-"""Sources: EC2 User Guide, "Run commands when you launch an EC2 instance"; EBS User Guide, gp3 volumes; VPC
-User Guide, quotas: 60 rules of a group by default, up to 1000 on request."""
-
 BID_STEP = Decimal("0.000001")
-_TAG_KEY = re.compile(r"[\w+\-=.,:@]{1,128}", re.ASCII)
-_TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
 
 
 def tags_of(order: Order) -> list[TagTypeDef]:
     """The tags of all resources of a box: a name, the user's own, and the five of gpucloud, which win."""
     tags = {"Name": order.name, **order.extra_tags, **order.tags.as_dict()}
     return [{"Key": key, "Value": value} for key, value in tags.items()]
-
-
-def check(order: Order) -> None:
-    """Refuses, before anything is created, an order that EC2 would refuse later.
-
-    Raises:
-        UsageError: EC2 would refuse it; the message says why.
-    """
-    check_limits(order, LIMITS)
-    for key, value in order.extra_tags.items():
-        if not _TAG_KEY.fullmatch(key) or key.lower().startswith("aws:") or key in {".", "..", "_index"}:
-            raise UsageError(
-                f"tag {key!r} cannot be used on AWS: letters, digits and + - = . , _ : @ only, not aws:"
-            )
-        if not _TAG_VALUE.fullmatch(value):
-            raise UsageError(
-                f"the value of tag {key!r} cannot be used on AWS: up to 256 letters, digits, spaces and "
-                ". : / = + - @ only"
-            )
-    if order.ttl_role is not None:
-        checked_role(order.ttl_role)
-    if order.purchase is Purchase.RESERVED and not order.reservation:
-        raise UsageError("a launch into held capacity needs the reservation's id")
 
 
 def root_device_of(ec2: EC2Client, image_id: str) -> str:
@@ -82,7 +50,7 @@ def is_block(order: Order, ec2: EC2Client) -> bool:
     Raises:
         NoReservationError: the reservation cannot take this order.
     """
-    assert order.reservation  # noqa: S101  (checked by `check`)
+    assert order.reservation  # noqa: S101  (checked by the preflight)
     held = ec2.describe_capacity_reservations(CapacityReservationIds=[order.reservation])
     for reservation in held["CapacityReservations"]:
         if reservation.get("State") == "active" and reservation.get("InstanceType") == order.instance_type:

@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpucloud.clouds.abilities import Firewall
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
-from gpucloud_aws.errors import ForeignGroupError, NoNetworkError, NoSubnetError, NotVisibleError, code_of
+from gpucloud_aws.account import AwsAccount
+from gpucloud_aws.errors import (
+    ForeignGroupError,
+    GoneError,
+    NoNetworkError,
+    NoSubnetError,
+    NotVisibleError,
+    code_of,
+)
 from gpucloud_aws.find import tags_in
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     )
 
 SSH_PORT = 22
+VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
 
 # --- subnets
@@ -43,7 +53,26 @@ class Subnet:
     zone_name: str
 
 
-def subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
+class Subnets:
+    """The subnets of each region that instances can be put into; each region is read once."""
+
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
+        self._known: dict[tuple[str, str | None], Sequence[Subnet]] = {}
+
+    def of(self, region: str) -> Sequence[Subnet]:
+        """Those of the VPC of the profile, otherwise of the region's default VPC, public ones first.
+
+        Raises:
+            NoNetworkError: there is none.
+        """
+        vpc = self._account.clients.profile.get(VPC_VARIABLE)
+        if (region, vpc) not in self._known:
+            self._known[region, vpc] = _subnets(self._account.clients.ec2_once(region), region, vpc)
+        return self._known[region, vpc]
+
+
+def _subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
     """The subnets of the given VPC, otherwise those of the region's default VPC, public ones first.
 
     Default subnets exist in default VPCs only, so that one call finds the VPC as well.
@@ -288,3 +317,20 @@ def _atoms(rules: Iterable[IpPermissionUnionTypeDef]) -> dict[tuple[object, ...]
             listed = prefixes.get("PrefixListId", "")
             atoms[*key, listed] = {**base, "PrefixListIds": [{"PrefixListId": listed}]}
     return atoms
+
+
+class AwsFirewall(Firewall):
+    """The group's rules, changed while the box runs."""
+
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Allows only these sources; the rules among the nodes of one box stay."""
+        self._account.refuse_foreign(group)
+        ec2 = self._account.clients.ec2_once(group.region)
+        shown = ec2.describe_security_groups(GroupIds=[group.id])["SecurityGroups"]
+        if not shown:
+            raise GoneError(f"AWS shows no group {group.id} in {group.region}")
+        joined = any(rule.get("UserIdGroupPairs") for rule in shown[0].get("IpPermissions", []))
+        set_rules(ec2, shown[0], wanted_rules(cidrs, ports, members_of=group.id if joined else None))

@@ -10,10 +10,13 @@ an Amazon EBS-backed AMI", read 2026-11-25.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.provider import PartialCreateError
+from gpucloud.clouds.abilities import Images
+from gpucloud.clouds.provider import PartialCreateError, Record
 from gpucloud.resources import TAG_PREFIX, Request, Resource, ResourceKind, SnapshotOrder
+from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.errors import NotVisibleError, code_of, reading
 from gpucloud_aws.find import resource_of
 
@@ -23,46 +26,54 @@ if TYPE_CHECKING:
 IN_USE = "InvalidAMIName.Duplicate"
 
 
-def request_of(order: SnapshotOrder, ec2: EC2Client) -> Request:
-    """The create call as plain JSON: the root volume alone is copied, and the instance is not restarted."""
-    tags = {"Name": order.name, **order.tags.as_dict()}
-    tagged = [{"Key": key, "Value": value} for key, value in tags.items()]
-    shown = ec2.describe_instances(InstanceIds=[order.of.id])
-    with reading("DescribeInstances"):
-        instance = shown["Reservations"][0]["Instances"][0]
-        devices = [each["DeviceName"] for each in instance["BlockDeviceMappings"]]
-        others = sorted(set(devices) - {instance["RootDeviceName"]})
-    call = {
-        "InstanceId": order.of.id,
-        "Name": order.name,
-        "Description": order.name,
-        "NoReboot": True,
-        "BlockDeviceMappings": [{"DeviceName": device, "NoDevice": ""} for device in others],
-        "TagSpecifications": [{"ResourceType": kind, "Tags": tagged} for kind in ("image", "snapshot")],
-    }
-    return {"account": order.account, "region": order.region, "op": order.tags.op, "create_image": call}
+class AwsImages(Images):
+    """Images of instances."""
 
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
 
-def create(request: Request, ec2: EC2Client) -> list[Resource]:
-    """Creates the image, unless an earlier try of this call has done so: that is found by its tags.
+    def prepare_image(self, order: SnapshotOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """The create call as plain JSON: the root volume alone is copied, the instance is not restarted."""
+        self._account.refuse_foreign(order.of)
+        tags = {"Name": order.name, **order.tags.as_dict()}
+        tagged = [{"Key": key, "Value": value} for key, value in tags.items()]
+        shown = self._account.clients.ec2(order.region).describe_instances(InstanceIds=[order.of.id])
+        with reading("DescribeInstances"):
+            instance = shown["Reservations"][0]["Instances"][0]
+            devices = [each["DeviceName"] for each in instance["BlockDeviceMappings"]]
+            others = sorted(set(devices) - {instance["RootDeviceName"]})
+        call = {
+            "InstanceId": order.of.id,
+            "Name": order.name,
+            "Description": order.name,
+            "NoReboot": True,
+            "BlockDeviceMappings": [{"DeviceName": device, "NoDevice": ""} for device in others],
+            "TagSpecifications": [{"ResourceType": kind, "Tags": tagged} for kind in ("image", "snapshot")],
+        }
+        return {"account": order.account, "region": order.region, "op": order.tags.op, "create_image": call}
 
-    AWS refuses a second image of the same name, also one of a call that was delivered twice.
+    def create_image(self, request: Request, /) -> Sequence[Resource]:
+        """Creates the image, unless an earlier try of this call has done so: that is found by its tags.
 
-    Raises:
-        PartialCreateError: the image, or its snapshot, is not shown yet.
-    """
-    made = _made(request, ec2)
-    if not made:
-        try:
-            ec2.create_image(**request["create_image"])
-        except Exception as error:
-            if code_of(error) != IN_USE:
-                raise
+        AWS refuses a second image of the same name, also one of a call that was delivered twice.
+
+        Raises:
+            PartialCreateError: the image, or its snapshot, is not shown yet.
+        """
+        ec2 = self._account.clients.ec2_once(request["region"])
         made = _made(request, ec2)
-    if {each.ref.kind for each in made} != {ResourceKind.IMAGE, ResourceKind.SNAPSHOT}:
-        name = request["create_image"]["Name"]
-        raise PartialCreateError from NotVisibleError(f"AWS does not show image {name} and its snapshot yet")
-    return made
+        if not made:
+            try:
+                ec2.create_image(**request["create_image"])
+            except Exception as error:
+                if code_of(error) != IN_USE:
+                    raise
+            made = _made(request, ec2)
+        if {each.ref.kind for each in made} != {ResourceKind.IMAGE, ResourceKind.SNAPSHOT}:
+            name = request["create_image"]["Name"]
+            text = f"AWS does not show image {name} and its snapshot yet"
+            raise PartialCreateError from NotVisibleError(text)
+        return made
 
 
 def _made(request: Request, ec2: EC2Client) -> list[Resource]:

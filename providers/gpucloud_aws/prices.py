@@ -1,4 +1,4 @@
-"""Reads current prices, and the capacity that the account already holds."""
+"""Reads current prices."""
 
 # The stubs call every member of an answer optional; a missing id is caught as a malformed answer.
 # pyright: reportTypedDictNotRequiredAccess=false
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.clouds.kit import amount_of, in_threads
-from gpucloud.resources import HeldCapacity, Quote
+from gpucloud.resources import Quote
 from gpucloud_aws.errors import MalformedAnswerError, reading
 from gpucloud_pricing.purchases import Purchase
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
 
 CLOUD = "aws"
-CURRENCIES = {"aws": "USD", "aws-cn": "CNY", "aws-us-gov": "USD"}
-PRICE_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
-"""The regions of the price list. GovCloud has none: its credentials are not valid in the other partition."""
 
 ASKED = {
     "operatingSystem": "Linux",
@@ -171,37 +168,3 @@ def _spot_rows(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
     with reading("DescribeSpotPriceHistory"):
         for page in whole(pages):
             yield from page["SpotPriceHistory"]
-
-
-# --- held capacity
-
-
-def held(
-    ec2: EC2Client, region: str, instance_types: Sequence[str], zone_id: Callable[[str], str]
-) -> Sequence[HeldCapacity]:
-    """Active capacity reservations and blocks of these types with free capacity, on shared hardware."""
-    if not instance_types:
-        return ()
-    pages = ec2.get_paginator("describe_capacity_reservations").paginate(
-        Filters=[
-            {"Name": "state", "Values": ["active"]},
-            {"Name": "instance-type", "Values": list(instance_types)},
-        ]
-    )
-    return [
-        HeldCapacity(
-            cloud=CLOUD,
-            region=region,
-            zone=row.get("AvailabilityZoneId") or zone_id(row.get("AvailabilityZone", "")),
-            instance_type=row["InstanceType"],
-            id=row["CapacityReservationId"],
-            free=row["AvailableInstanceCount"],
-            purchase="capacity_block" if row.get("ReservationType") == "capacity-block" else "reservation",
-        )
-        for page in whole(pages)
-        for row in page["CapacityReservations"]
-        if row.get("State") == "active"
-        and row.get("InstanceType") in instance_types
-        and row.get("AvailableInstanceCount", 0) > 0
-        and row.get("Tenancy", "default") == "default"
-    ]

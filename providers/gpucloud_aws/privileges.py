@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, assert_never
 
+from gpucloud.clouds.abilities import AccessPolicies
 from gpucloud.clouds.privileges import role_document
 from gpucloud.resources import Bounds, CloudPolicy, CloudRole
 from gpucloud_aws.checkup import policy
@@ -20,31 +21,33 @@ _OPERATOR = (
 )
 
 
-def role_policy(role: CloudRole, owner: str) -> CloudPolicy:
-    """The IAM policy of a role."""
-    notes = _OPERATOR if role is CloudRole.OPERATOR else ()
-    return CloudPolicy(document=role_document(policy(), role, owner), notes=notes)
+class AwsAccessPolicies(AccessPolicies):
+    """The policies of IAM and of AWS Organizations."""
 
+    def role_policy(self, role: CloudRole, owner: str, /) -> CloudPolicy:
+        """The IAM policy of a role."""
+        notes = _OPERATOR if role is CloudRole.OPERATOR else ()
+        return CloudPolicy(document=role_document(policy(), role, owner), notes=notes)
 
-def guardrail(bounds: Bounds) -> CloudPolicy:
-    """A service control policy for accounts: it denies everybody in them what is out of bounds.
+    def guardrail(self, bounds: Bounds, /) -> CloudPolicy:
+        """A service control policy for accounts: it denies everybody in them what is out of bounds.
 
-    Sources: Service Authorization Reference, "Condition keys for Amazon EC2" (``ec2:InstanceType``,
-    ``ec2:InstanceMarketType``); IAM user guide, "Global condition keys" (``aws:RequestedRegion``).
-    """
-    document = json.dumps({"Version": "2012-10-17", "Statement": list(_denials(bounds))}, indent=2)
-    length = len("".join(document.split()))
-    long = f"It has {length} characters, of {LONGEST_SCP} that AWS takes: name fewer types or regions."
-    return CloudPolicy(
-        document=document + "\n",
-        notes=(
-            "A service control policy for an organizational unit or an account: aws organizations"
-            " create-policy --type SERVICE_CONTROL_POLICY. It holds for everybody there.",
-            *([long] if length > LONGEST_SCP else []),
-            "The account's own net for money: aws budgets create-budget, with an action that attaches a"
-            " policy or stops instances. It is not created here, and counts hours late.",
-        ),
-    )
+        Sources: Service Authorization Reference, "Condition keys for Amazon EC2" (``ec2:InstanceType``,
+        ``ec2:InstanceMarketType``); IAM user guide, "Global condition keys" (``aws:RequestedRegion``).
+        """
+        document = json.dumps({"Version": "2012-10-17", "Statement": list(_denials(bounds))}, indent=2)
+        length = len("".join(document.split()))
+        long = f"It has {length} characters, of {LONGEST_SCP} that AWS takes: name fewer types or regions."
+        return CloudPolicy(
+            document=document + "\n",
+            notes=(
+                "A service control policy for an organizational unit or an account: aws organizations"
+                " create-policy --type SERVICE_CONTROL_POLICY. It holds for everybody there.",
+                *([long] if length > LONGEST_SCP else []),
+                "The account's own net for money: aws budgets create-budget, with an action that attaches a"
+                " policy or stops instances. It is not created here, and counts hours late.",
+            ),
+        )
 
 
 def _denials(bounds: Bounds) -> list[dict[str, Any]]:

@@ -6,12 +6,15 @@ Codes: the Service Quotas console of EC2 ("Running On-Demand P instances"), as s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
+from gpucloud.clouds.abilities import Quotas
 from gpucloud.clouds.kit import Prefetch, in_threads
 from gpucloud.resources import Quota
+from gpucloud_aws.account import AwsAccount
+from gpucloud_aws.clients import READ_ATTEMPTS
 from gpucloud_aws.errors import reading
 from gpucloud_pricing.purchases import Purchase
 
@@ -46,52 +49,52 @@ def _codes_of(purchase: Purchase) -> Mapping[str, str]:
             assert_never(purchase)
 
 
-def headroom(
-    quotas: Any, ec2: Callable[[], Any], region: str, instance_types: Sequence[str], purchase: Purchase
-) -> Sequence[Quota]:
-    """The quotas that these types count against, with the vCPUs that run.
+class AwsQuotas(Quotas):
+    """vCPU quotas of the families, as Service Quotas tells them; that exists in one partition."""
 
-    Args:
-        quotas: the client of Service Quotas in the region.
-        ec2: returns the client of EC2 in the region.
-        region: the region.
-        instance_types: the types.
-        purchase: the way of paying.
-    """
-    types: dict[str, list[str]] = {}
-    for name in instance_types:
-        code = code_for(name, purchase)
-        if code is not None:
-            types.setdefault(code, []).append(name)
-    if not types:
-        return ()
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
 
-    def limit_of(code: str) -> Decimal:
-        answer = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """The quotas that these types count against, with the vCPUs that run."""
+        clients = self._account.clients
+        if clients.partition(region) != "aws":
+            return ()
+        types: dict[str, list[str]] = {}
+        for name in instance_types:
+            code = code_for(name, purchase)
+            if code is not None:
+                types.setdefault(code, []).append(name)
+        if not types:
+            return ()
+        quotas = clients.client("service-quotas", region, attempts=READ_ATTEMPTS)
+
+        def limit_of(code: str) -> Decimal:
+            answer = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+            with reading("GetServiceQuota"):
+                return Decimal(str(answer["Quota"]["Value"]))
+
+        limits = Prefetch(lambda: in_threads(limit_of, types))
+        used: dict[str, int] = dict.fromkeys(types, 0)
+        for name, vcpus in _running(clients.ec2(region), spot=purchase is Purchase.SPOT):
+            code = code_for(name, purchase)
+            if code in used:
+                used[code] += vcpus
         with reading("GetServiceQuota"):
-            return Decimal(str(answer["Quota"]["Value"]))
-
-    limits = Prefetch(lambda: in_threads(limit_of, types))
-    used: dict[str, int] = dict.fromkeys(types, 0)
-    for name, vcpus in _running(ec2(), spot=purchase is Purchase.SPOT):
-        code = code_for(name, purchase)
-        if code in used:
-            used[code] += vcpus
-    with reading("GetServiceQuota"):
-        return [
-            Quota(
-                cloud=CLOUD,
-                region=region,
-                name=code,
-                instance_types=tuple(names),
-                unit="vcpus",
-                limit=limit,
-                used=Decimal(used[code]),
-                fix=FIX.format(region=region, code=code),
-                request=REQUEST.format(region=region, code=code),
-            )
-            for (code, names), limit in zip(types.items(), limits.result(), strict=True)
-        ]
+            return [
+                Quota(
+                    cloud=CLOUD,
+                    region=region,
+                    name=code,
+                    instance_types=tuple(names),
+                    unit="vcpus",
+                    limit=limit,
+                    used=Decimal(used[code]),
+                    fix=FIX.format(region=region, code=code),
+                    request=REQUEST.format(region=region, code=code),
+                )
+                for (code, names), limit in zip(types.items(), limits.result(), strict=True)
+            ]
 
 
 def _running(ec2: Any, *, spot: bool) -> Iterator[tuple[str, int]]:

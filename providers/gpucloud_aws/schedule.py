@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpucloud.clouds.abilities import Deadlines
 from gpucloud.clouds.kit import gone_is_fine
 from gpucloud.errors import RULES, ErrorClass, Next, UsageError
-from gpucloud.resources import Machine, Ref, Resource, ResourceKind, State
+from gpucloud.resources import (
+    EXPIRES_TAG,
+    End,
+    Machine,
+    Ref,
+    Resource,
+    ResourceKind,
+    State,
+    expires_text,
+)
+from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.errors import NotEndingError, classify, reading
 
 AFTER = timedelta(minutes=6)
@@ -53,7 +64,50 @@ def rule_of(name: str, ids: Sequence[str], deadline: datetime, role: str) -> dic
     }
 
 
-def arm(scheduler: Any, machines: Sequence[Machine], deadline: datetime, role: str) -> Ref:
+class AwsDeadlines(Deadlines):
+    """A rule for the instances of a box, if there is a role for it; otherwise they end themselves alone."""
+
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
+
+    def ensure_end(
+        self,
+        machines: Sequence[Machine],
+        end: End,
+        timers: Sequence[str],  # noqa: ARG002  (the rule is a resource, found by its name)
+        note: Callable[[Sequence[str]], None],  # noqa: ARG002
+        /,
+    ) -> Sequence[Ref]:
+        """Creates the rule that ends the machines, if there is a role."""
+        if end.at is None or end.ttl_role is None:
+            return ()
+        scheduler = self._account.clients.scheduler(machines[0].ref.region)
+        return (_arm(scheduler, machines, end.at, end.ttl_role),)
+
+    def extend(
+        self,
+        resources: Sequence[Ref],
+        expires_at: datetime | None,
+        timers: Sequence[str],  # noqa: ARG002  (EC2 keeps none)
+        note: Callable[[Sequence[str]], None],  # noqa: ARG002
+        /,
+    ) -> Sequence[str]:
+        """Moves the rule, if there is one, and tags all resources; the timer is on the box."""
+        clients = self._account.clients
+        for ref in resources:
+            self._account.refuse_foreign(ref)
+            if ref.kind is ResourceKind.SCHEDULE:
+                _move(clients.scheduler(ref.region), ref.id, expires_at)
+        tagged = [ref for ref in resources if ref.kind is not ResourceKind.SCHEDULE]
+        for region in {ref.region for ref in tagged}:
+            clients.ec2_once(region).create_tags(
+                Resources=[ref.id for ref in tagged if ref.region == region],
+                Tags=[{"Key": EXPIRES_TAG, "Value": expires_text(expires_at)}],
+            )
+        return ()
+
+
+def _arm(scheduler: Any, machines: Sequence[Machine], deadline: datetime, role: str) -> Ref:
     """Makes the rule for instances; one that is there already is that of an earlier try.
 
     Args:
@@ -84,7 +138,7 @@ def arm(scheduler: Any, machines: Sequence[Machine], deadline: datetime, role: s
     )
 
 
-def move(scheduler: Any, name: str, expires_at: datetime | None) -> None:
+def _move(scheduler: Any, name: str, expires_at: datetime | None) -> None:
     """Moves a rule to a new end; ``None`` deletes it."""
     if expires_at is None:
         delete(scheduler, name)

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.abilities import Snapshots
 from gpucloud.clouds.kit import gone_is_fine
+from gpucloud.clouds.provider import Record
 from gpucloud.resources import TAG_PREFIX, Request, Resource, ResourceKind, SnapshotOrder
+from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.errors import classify, reading
 from gpucloud_aws.find import resource_of
 
@@ -20,37 +23,49 @@ if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
 
 
-def request_of(order: SnapshotOrder) -> Request:
-    """The create call as plain JSON. Pure: the same order yields the same request."""
-    tags = {"Name": order.name, **order.tags.as_dict()}
-    call = {
-        "VolumeId": order.of.id,
-        "Description": order.name,
-        "TagSpecifications": [
-            {
-                "ResourceType": "snapshot",
-                "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-            }
-        ],
-    }
-    return {"account": order.account, "region": order.region, "op": order.tags.op, "create_snapshot": call}
+class AwsSnapshots(Snapshots):
+    """Snapshots of EBS volumes."""
 
+    def __init__(self, account: AwsAccount) -> None:
+        self._account = account
 
-def create(request: Request, ec2: EC2Client) -> Resource:
-    """Creates the snapshot, unless an earlier try of this call has done so.
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:  # noqa: ARG002
+        """The create call as plain JSON: a snapshot needs nothing beside itself."""
+        self._account.refuse_foreign(order.of)
+        tags = {"Name": order.name, **order.tags.as_dict()}
+        call = {
+            "VolumeId": order.of.id,
+            "Description": order.name,
+            "TagSpecifications": [
+                {
+                    "ResourceType": "snapshot",
+                    "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+                }
+            ],
+        }
+        return {
+            "account": order.account,
+            "region": order.region,
+            "op": order.tags.op,
+            "create_snapshot": call,
+        }
 
-    AWS does not recognise a repeated call: what an earlier try made is found by its tags, and of several that
-    calls have made that were delivered twice, the oldest is kept.
-    """
-    made = _made(request, ec2)
-    if not made:
-        created = _resource(request, ec2.create_snapshot(**request["create_snapshot"]))
-        made = _made(request, ec2) or [created]  # the list may lag behind
-    first, *doubles = made
-    for double in doubles:
-        with gone_is_fine(classify):
-            ec2.delete_snapshot(SnapshotId=double.ref.id)
-    return first
+    def create_snapshot(self, request: Request, /) -> Resource:
+        """Creates the snapshot, unless an earlier try of this call has done so.
+
+        AWS does not recognise a repeated call: what an earlier try made is found by its tags, and of several
+        that calls have made that were delivered twice, the oldest is kept.
+        """
+        ec2 = self._account.clients.ec2_once(request["region"])
+        made = _made(request, ec2)
+        if not made:
+            created = _resource(request, ec2.create_snapshot(**request["create_snapshot"]))
+            made = _made(request, ec2) or [created]  # the list may lag behind
+        first, *doubles = made
+        for double in doubles:
+            with gone_is_fine(classify):
+                ec2.delete_snapshot(SnapshotId=double.ref.id)
+        return first
 
 
 def _made(request: Request, ec2: EC2Client) -> list[Resource]:

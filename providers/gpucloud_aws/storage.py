@@ -13,8 +13,17 @@ from contextlib import closing
 from typing import Any, BinaryIO
 
 from gpucloud.clouds.kit import bounded
-from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
+from gpucloud.clouds.object_store import (
+    ObjectStore,
+    StorageGrant,
+    StorageLease,
+    StoredObject,
+    StorePlace,
+    StoreSize,
+)
 from gpucloud.errors import UsageError
+from gpucloud.resources import Identity
+from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_aws.errors import MalformedAnswerError, code_of
 
@@ -30,13 +39,17 @@ _NO_NAME = re.compile(r"[^\w=,.@-]", re.ASCII)
 _LONGEST_NAME = 32
 
 
-class S3:
-    """S3, for this account."""
+class S3(ObjectStore):
+    """S3, for this account.
 
-    def __init__(self, clients: Clients, account: Callable[[], str], caller: Callable[[], str]) -> None:
-        self._clients = clients
+    Args:
+        account: the account.
+        identity: tells who the caller is.
+    """
+
+    def __init__(self, account: AwsAccount, identity: Callable[[], Identity]) -> None:
         self._account = account
-        self._caller = caller
+        self._identity = identity
 
     @property
     def store_scheme(self) -> str:
@@ -46,7 +59,7 @@ class S3:
     def locate(self, address: str, /) -> tuple[StorePlace, str]:
         """A bucket of this account, and the rest of the address."""
         bucket, _, folder = address.partition("/")
-        return self._find(self._account(), bucket), folder
+        return self._find(self._account.number(), bucket), folder
 
     def _find(self, account: str, bucket: str, /) -> StorePlace:
         """A bucket of the caller's own account, and its region.
@@ -56,7 +69,7 @@ class S3:
         """
         if not _BUCKET.fullmatch(bucket):
             raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use s3://BUCKET/PATH")
-        s3 = self._clients.client("s3", self._clients.home_region, attempts=READ_ATTEMPTS)
+        s3 = self._account.clients.client("s3", self._account.clients.home_region, attempts=READ_ATTEMPTS)
         try:
             answer = s3.get_bucket_location(Bucket=bucket, ExpectedBucketOwner=account)
         except Exception as error:
@@ -75,7 +88,7 @@ class S3:
 
     def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The names of the folders and objects in a folder."""
-        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        s3 = self._account.clients.client("s3", place.region, attempts=READ_ATTEMPTS)
         pages = s3.get_paginator("list_objects_v2").paginate(
             Bucket=place.container, Prefix=f"{path}/", Delimiter="/"
         )
@@ -87,7 +100,7 @@ class S3:
 
     def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
         """The objects below a folder; those that stand for folders are not counted."""
-        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        s3 = self._account.clients.client("s3", place.region, attempts=READ_ATTEMPTS)
         files = size = 0
         pages = s3.get_paginator("list_objects_v2").paginate(
             Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
@@ -101,7 +114,7 @@ class S3:
 
     def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
         """The objects below a folder; those that stand for folders are left out."""
-        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        s3 = self._account.clients.client("s3", place.region, attempts=READ_ATTEMPTS)
         found: list[StoredObject] = []
         pages = s3.get_paginator("list_objects_v2").paginate(
             Bucket=place.container, Prefix=f"{path}/", PaginationConfig={"PageSize": min(most, PAGE)}
@@ -122,7 +135,7 @@ class S3:
         Raises:
             LongerError: it has more bytes than that.
         """
-        s3 = self._clients.client("s3", place.region, attempts=READ_ATTEMPTS)
+        s3 = self._account.clients.client("s3", place.region, attempts=READ_ATTEMPTS)
         answer = s3.get_object(Bucket=place.container, Key=path, ExpectedBucketOwner=place.account)
         with closing(answer["Body"]) as body:
             size = bounded(body.iter_chunks(CHUNK), target, most)
@@ -132,40 +145,36 @@ class S3:
     def put_object(self, place: StorePlace, path: str, source: BinaryIO, kms_key: str | None, /) -> None:
         """Creates or replaces an object."""
         key = {} if kms_key is None else {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
-        self._clients.client("s3", place.region, attempts=1).put_object(
+        self._account.clients.client("s3", place.region, attempts=1).put_object(
             Bucket=place.container, Key=path, Body=source, ExpectedBucketOwner=place.account, **key
         )
 
     def delete_object(self, place: StorePlace, path: str, /) -> None:
         """Deletes an object; S3 says nothing where there is none."""
-        self._clients.client("s3", place.region, attempts=1).delete_object(
+        self._account.clients.client("s3", place.region, attempts=1).delete_object(
             Bucket=place.container, Key=path, ExpectedBucketOwner=place.account
         )
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Keys for an hour: of a session of a role, or of a federated user without one.
 
-        Args:
-            clients: of the caller.
-            caller: the caller's ARN.
-            grant: what may be done with the keys.
-
         Raises:
             UsageError: the caller is a session, which needs a role for it.
         """
-        caller, name = self._caller(), _NO_NAME.sub("-", f"gpucloud-{grant.name}")[:_LONGEST_NAME]
+        caller, name = self._identity().who, _NO_NAME.sub("-", f"gpucloud-{grant.name}")[:_LONGEST_NAME]
         answer: Any
-        narrowed = policy(grant, self._clients.partition(grant.place.region))
+        clients = self._account.clients
+        narrowed = policy(grant, clients.partition(grant.place.region))
         asked: dict[str, Any] = {"DurationSeconds": LEASE_S, "Policy": json.dumps(narrowed)}
         if grant.role is not None:
-            answer = self._clients.sts().assume_role(RoleArn=grant.role, RoleSessionName=name, **asked)
+            answer = clients.sts().assume_role(RoleArn=grant.role, RoleSessionName=name, **asked)
         elif ":assumed-role/" in caller or ":federated-user/" in caller:
             raise UsageError(
                 f"a session ({caller}) cannot lend rights on a bucket without a role",
                 hint=f"name a role that you may assume and that may use the bucket: {_flag(grant)} ARN",
             )
         else:
-            answer = self._clients.sts().get_federation_token(Name=name, **asked)
+            answer = clients.sts().get_federation_token(Name=name, **asked)
         keys = answer["Credentials"]
         options = {
             "type": "s3",
@@ -176,7 +185,7 @@ class S3:
             "region": grant.place.region,
             "no_check_bucket": "true",
             **_encryption(grant.kms_key),
-            **_service(self._clients, grant.place.region),
+            **_service(clients, grant.place.region),
         }
         folder = grant.place.container
         return StorageLease(ends_at=keys["Expiration"], folder=folder, reading=options, writing=options)

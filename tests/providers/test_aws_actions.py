@@ -56,7 +56,7 @@ PURCHASES: list[tuple[str, str, dict[str, Any]]] = [
 def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
     wire: Wire, service: str, method: str, parameters: dict[str, Any], attempts: int
 ) -> None:
-    client = AwsProvider(own_profile()).clients.client(service, "us-east-1", attempts=attempts)
+    client = AwsProvider(own_profile()).own_account.clients.client(service, "us-east-1", attempts=attempts)
     if service == "ec2":  # its model is loaded without what is not on the list
         assert not hasattr(client, method)
         return
@@ -79,7 +79,7 @@ def test_a_purchase_that_the_sdk_knows_is_stopped_before_the_wire(
 
 
 def test_the_clients_know_the_listed_calls_of_ec2_and_no_other(wire: Wire) -> None:
-    model = AwsProvider(own_profile()).clients.ec2("us-east-1").meta.service_model
+    model = AwsProvider(own_profile()).own_account.clients.ec2("us-east-1").meta.service_model
     assert set(model.operation_names) == {operation for service, operation in ACTIONS if service == "ec2"}
 
 
@@ -164,7 +164,7 @@ def test_a_shortage_is_not_tried_again_by_the_sdk(wire: Wire) -> None:
 
     wire.say("RunInstances", Answer(refusal("InsufficientInstanceCapacity"), 500))
     with pytest.raises(ClientError):
-        AwsProvider(own_profile()).clients.ec2_once("us-east-1").run_instances(
+        AwsProvider(own_profile()).own_account.clients.ec2_once("us-east-1").run_instances(
             MinCount=1, MaxCount=1, ClientToken="t"
         )
     assert len(wire.sent["RunInstances"]) == 1

@@ -241,7 +241,7 @@ def test_a_sign_on_that_has_ended_is_a_matter_of_credentials(
 
 def test_wrong_parameters_never_leave(aws_environment: None) -> None:
     wrong: Any = {"Nonsense": 1}
-    verdict = provoked(lambda aws: aws.clients.ec2_once("us-east-1").run_instances(**wrong))
+    verdict = provoked(lambda aws: aws.own_account.clients.ec2_once("us-east-1").run_instances(**wrong))
     assert (verdict.code, verdict.error_class) == ("ParamValidationError", ErrorClass.BAD_PARAM)
     assert not verdict.sent
 
@@ -251,7 +251,7 @@ def test_a_connection_that_ends_without_an_answer_leaves_the_outcome_open(sandbo
     aws.account()
     sandbox.fault(effect="drop", action="RunInstances", times=None)
     with pytest.raises(botocore.exceptions.ConnectionClosedError) as raised:
-        aws.clients.ec2_once("us-east-1").run_instances(MinCount=1, MaxCount=1, ImageId="ami-0")
+        aws.own_account.clients.ec2_once("us-east-1").run_instances(MinCount=1, MaxCount=1, ImageId="ami-0")
     sandbox.clear_faults()
     verdict = aws.classify(raised.value)
     assert verdict is not None

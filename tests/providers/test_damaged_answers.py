@@ -88,7 +88,7 @@ def aws(folder: Path) -> Iterator[Opened]:
                 "GPUCLOUD_AWS_SPOT_ADVISOR_URL": f"{wire.url}/DescribeSavingsPlans",  # any JSON
             }
         )
-        clients = AwsProvider(profile).clients
+        clients = AwsProvider(profile).own_account.clients
 
         def opened(damage: Damage, of_the_caller: bool) -> AwsProvider:
             def answer(action: str) -> aws_wire.Answer | None:
@@ -101,7 +101,7 @@ def aws(folder: Path) -> Iterator[Opened]:
 
             wire.answers = Generated(answer)
             made = AwsProvider(profile)
-            made.clients = clients  # the SDK's, which take long to make
+            made.own_account.clients = clients  # the SDK's, which take long to make
             return made
 
         yield opened

@@ -92,7 +92,7 @@ def least(shape: Any) -> Any:
 
 def ask_aws(provider: Any, call: str) -> object:
     service, operation = call.split(":")
-    clients = provider.clients
+    clients = provider.own_account.clients
     region = "us-east-1"
     client = clients.ec2_once(region) if service == "ec2" else clients.client(service, region, attempts=1)
     model = client.meta.service_model.operation_model(operation)

@@ -121,7 +121,7 @@ HERE_OTHERWISE: Mapping[str, ErrorClass] = {
 
 
 def ask_aws(provider: Any) -> object:
-    return provider.clients.ec2_once("us-east-1").run_instances(
+    return provider.own_account.clients.ec2_once("us-east-1").run_instances(
         MinCount=1, MaxCount=1, ImageId="ami-0123456789abcdef0"
     )
 

@@ -7,20 +7,24 @@ from collections.abc import Callable
 
 import pytest
 
+from gpucloud.clouds.abilities import Preflight
 from gpucloud.resources import Bounds
 from gpucloud_alibaba import create as alibaba
 from gpucloud_aws import create as aws
-from gpucloud_aws.privileges import guardrail
+from gpucloud_aws.privileges import AwsAccessPolicies
+from gpucloud_aws.provider import AwsProvider
 from gpucloud_aws.quotas import code_for
 from gpucloud_azure import create as azure
 from gpucloud_pricing.purchases import Purchase
+from tests.profiles import own_profile
 from tests.providers import alibaba_wire, aws_wire, azure_wire
+from tests.providers.abilities import able
 from tests.providers.test_azure_launch import machine_body
 
 
 def of_aws(purchase: Purchase) -> object:
     order = aws_wire.order(purchase=purchase, reservation="cr-1")
-    aws.check(order)
+    able(AwsProvider(own_profile()), Preflight).check(order)
     return aws.market_of(order, block=False, currency="USD")
 
 
@@ -56,6 +60,6 @@ def test_a_guardrail_of_aws_names_the_market_of_the_allowed_one(purchase: Purcha
         purchases=(str(purchase),),
         tags=(),
     )
-    (denial,) = json.loads(guardrail(bounds).document)["Statement"]
+    (denial,) = json.loads(AwsAccessPolicies().guardrail(bounds).document)["Statement"]
     markets = {"on_demand": "on-demand", "spot": "spot", "reserved": "capacity-block"}
     assert denial["Condition"] == {"StringNotEquals": {"ec2:InstanceMarketType": [markets[purchase]]}}

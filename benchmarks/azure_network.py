@@ -99,7 +99,9 @@ def slowest(provider: AzureProvider, made: Order) -> float:
     seconds: list[float] = []
     for (kind, name), body in parts.items():
         begin = time.perf_counter()
-        network.put(provider.clients, id_in(made.account, group, kind, name), kind, {**common, **body})
+        network.put(
+            provider.own_account.clients, id_in(made.account, group, kind, name), kind, {**common, **body}
+        )
         seconds.append(time.perf_counter() - begin)
     return max(seconds)
 

@@ -12,15 +12,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, cast
 
+from gpucloud.clouds.abilities import Checkup
 from gpucloud.clouds.kit import in_threads
 from gpucloud.resources import Identity, Permission
+from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError, reading
-from gpucloud_azure.json_paths import text_at
 
 PERMISSIONS_API = "2022-04-01"
 PROVIDERS_API = "2021-04-01"
-FEATURES_API = "2021-07-01"
 NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.ComputeSchedule", "Microsoft.DevTestLab")
 """The last one only for the daily shutdown, which is set in addition to the exact one."""
 HINT = (
@@ -63,40 +63,9 @@ def may(clients: Clients, action: str) -> bool:
     return allows(granted(clients), action)
 
 
-def permissions(clients: Clients) -> Sequence[Permission]:
-    """Every action of the policy, and whether the providers that are needed are registered."""
-    given = granted(clients)
-    role = json.loads(policy())
-    grant = (
-        "az role definition create --role-definition <(gpucloud check --policy azure), then az role "
-        f"assignment create --assignee APPLICATION-ID --role '{role['Name']}' "
-        f"--scope /subscriptions/{clients.subscription()}"
-    )
-    found: list[Permission] = []
-    for action in role["Actions"]:
-        allowed = allows(given, action)
-        said = "granted" if allowed else "no role of these credentials grants it in the subscription"
-        found.append(Permission(action=action, allowed=allowed, said=said, fix="" if allowed else grant))
-    states = in_threads(lambda namespace: registration(clients, namespace), NAMESPACES)
-    for namespace, state in zip(NAMESPACES, states, strict=True):
-        ready = state.lower() == "registered"
-        fix = "" if ready else f"az provider register --namespace {namespace}"
-        found.append(Permission(action=f"use {namespace}", allowed=ready, said=state, fix=fix))
-    return found
-
-
 def registration(clients: Clients, namespace: str) -> str:
     """The registration state of a resource provider, in Azure's terms."""
     return str(clients.ask(f"/providers/{namespace}", api=PROVIDERS_API).get("registrationState", "unknown"))
-
-
-def host_encryption(clients: Clients) -> bool:
-    """Whether the subscription has encryption at host."""
-    path = "/providers/Microsoft.Features/providers/Microsoft.Compute/features/EncryptionAtHost"
-    return text_at(clients.ask(path, api=FEATURES_API), "properties", "state").lower() == "registered"
-
-
-# --- identity and clock
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
@@ -109,26 +78,65 @@ def claims_of(token: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", claims) if isinstance(claims, dict) else {}
 
 
-def identity(clients: Clients) -> Identity:
-    """The identity of the credentials, and which of the SDK's sources found them."""
-    credential: Any = clients.credential
-    claims = claims_of(credential.get_token(clients.scope).token)
-    who = next(
-        (str(claims[name]) for name in ("upn", "unique_name", "appid", "azp", "oid") if claims.get(name)), ""
-    )
-    tenant = f" of tenant {claims['tid']}" if claims.get("tid") else ""
-    found = getattr(credential, "_successful_credential", None)
-    source = type(found).__name__ if found is not None else "DefaultAzureCredential"
-    return Identity(account=clients.subscription(), who=f"{who or 'unknown'}{tenant}", source=source)
+class AzureCheckup(Checkup):
+    """The credentials of the subscription."""
 
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
 
-def server_time(clients: Clients) -> datetime:
-    """Resource Manager's clock.
+    @property
+    def credentials_hint(self) -> str:
+        """The sign-in of the Azure command line, or a service principal."""
+        return HINT
 
-    Raises:
-        MalformedAnswerError: the answer has no date.
-    """
-    try:
-        return parsedate_to_datetime(clients.date()).astimezone(UTC)
-    except (TypeError, ValueError) as error:
-        raise MalformedAnswerError("the answer has no Date") from error
+    @property
+    def policy(self) -> str:
+        """A custom role."""
+        return policy()
+
+    def identity(self) -> Identity:
+        """The identity of the credentials, and which of the SDK's sources found them."""
+        clients = self._account.clients
+        credential: Any = clients.credential
+        claims = claims_of(credential.get_token(clients.scope).token)
+        who = next(
+            (str(claims[name]) for name in ("upn", "unique_name", "appid", "azp", "oid") if claims.get(name)),
+            "",
+        )
+        tenant = f" of tenant {claims['tid']}" if claims.get("tid") else ""
+        found = getattr(credential, "_successful_credential", None)
+        source = type(found).__name__ if found is not None else "DefaultAzureCredential"
+        return Identity(account=clients.subscription(), who=f"{who or 'unknown'}{tenant}", source=source)
+
+    def permissions(self, region: str, /) -> Sequence[Permission]:  # noqa: ARG002  (roles know no regions)
+        """Every action of the policy, and whether the providers that are needed are registered."""
+        clients = self._account.clients
+        given = granted(clients)
+        role = json.loads(policy())
+        grant = (
+            "az role definition create --role-definition <(gpucloud check --policy azure), then az role "
+            f"assignment create --assignee APPLICATION-ID --role '{role['Name']}' "
+            f"--scope /subscriptions/{clients.subscription()}"
+        )
+        found: list[Permission] = []
+        for action in role["Actions"]:
+            allowed = allows(given, action)
+            said = "granted" if allowed else "no role of these credentials grants it in the subscription"
+            found.append(Permission(action=action, allowed=allowed, said=said, fix="" if allowed else grant))
+        states = in_threads(lambda namespace: registration(clients, namespace), NAMESPACES)
+        for namespace, state in zip(NAMESPACES, states, strict=True):
+            ready = state.lower() == "registered"
+            fix = "" if ready else f"az provider register --namespace {namespace}"
+            found.append(Permission(action=f"use {namespace}", allowed=ready, said=state, fix=fix))
+        return found
+
+    def server_time(self) -> datetime:
+        """Resource Manager's clock.
+
+        Raises:
+            MalformedAnswerError: the answer has no date.
+        """
+        try:
+            return parsedate_to_datetime(self._account.clients.date()).astimezone(UTC)
+        except (TypeError, ValueError) as error:
+            raise MalformedAnswerError("the answer has no Date") from error

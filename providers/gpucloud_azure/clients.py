@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpucloud.clouds.abilities import Audit
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import CallObserver
 from gpucloud_azure.errors import MalformedAnswerError, NoSubscriptionError, reading
@@ -32,7 +33,7 @@ LOUD = ("azure", "msal", "urllib3")
 """At DEBUG these log whole requests: boot scripts, signed URLs, credentials."""
 
 
-class Clients:
+class Clients(Audit):
     """The clients of one set of credentials and one subscription. Safe to use from several threads.
 
     Network resources are created, read and deleted by id with the resource client: azure-mgmt-network would
@@ -52,6 +53,10 @@ class Clients:
         self._confirming = threading.Lock()
         self._confirmed: str | None = None
         self.witness: CallObserver | None = None
+
+    def watch(self, witness: CallObserver, /) -> None:
+        """Reports each changing call from now on."""
+        self.witness = witness
 
     @property
     def endpoint(self) -> str:

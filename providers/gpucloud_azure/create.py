@@ -10,89 +10,29 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NoReturn, assert_never
 
-from gpucloud.clouds.kit import Limits, bid, check_limits, in_threads
+from gpucloud.clouds.kit import bid, in_threads
 from gpucloud.clouds.provider import PartialCreateError, Record
-from gpucloud.errors import RULES, ErrorClass, UsageError
+from gpucloud.errors import RULES, ErrorClass
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
-from gpucloud_azure import extend, identity, images, schedule
+from gpucloud_azure import deadlines, schedule
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
 from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, show
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
 from gpucloud_azure.json_paths import at, plain
-from gpucloud_azure.network import group_name, machine_names, set_name, tags_of, wanted_rules
+from gpucloud_azure.network import group_name, machine_names, set_name, tags_of
 from gpucloud_azure.volumes import data_disks
 from gpucloud_pricing.purchases import Purchase
 
-LIMITS = Limits(cloud="Azure", user_data_bytes=64 * 1024 - 1, disk_gib=4095, rules=1000)
-"""Sources: azure-compute-docs, custom-data.md ("65535 bytes"), managed-disks-overview.md (OS disks), and
-azure-subscription-service-limits.md (rules of a network security group)."""
 ADMIN = "azureuser"
 """Azure requires a first user with a key. Its private key is discarded; cloud-init creates the box's user."""
 DISK_TYPE = "Premium_LRS"
-MAX_TAGS = 50 - 8
-"""Resource Manager accepts 50; gpucloud uses a name, its five and two of this module."""
 BID_STEP = Decimal("0.00001")
-MOST_IN_SET = 200
-"""Source: azure-docs, azure-subscription-service-limits.md."""
 TOGETHER_S = 90.0
 """How long several machines are watched, so that all are deleted if one gets no capacity."""
 
 Outcome = Machine | Exception
-
-
-def check(order: Order) -> None:
-    """Refuses, before anything is created, an order that Azure would refuse later.
-
-    Raises:
-        UsageError: Azure would refuse it; the message says why.
-    """
-    check_limits(order, LIMITS)
-    wanted_rules(order.allow_from, order.ports)
-    if len(order.extra_tags) > MAX_TAGS:
-        raise UsageError(f"Azure accepts {MAX_TAGS} tags of your own; {len(order.extra_tags)} are given")
-    for key, value in order.extra_tags.items():
-        reserved = key.lower().startswith(("microsoft", "azure", "windows"))
-        if not key or len(key) > 512 or set(key) & set("<>%&\\?/") or reserved:
-            raise UsageError(
-                f"tag {key!r} cannot be used on Azure: up to 512 characters, none of < > % & \\ ? /, "
-                "and not microsoft…, azure…, windows…"
-            )
-        if len(value) > 256:
-            raise UsageError(f"the value of tag {key!r} cannot be used on Azure: up to 256 characters")
-    if order.box_identity is not None:
-        identity.checked_role(order.box_identity)
-    if order.purchase is Purchase.RESERVED and not order.reservation:
-        raise UsageError("a launch into held capacity needs the capacity reservation group's id")
-    _check_placement(order)
-
-
-def _check_placement(order: Order) -> None:
-    """Refuses InfiniBand where the machines would not be joined by it, and more machines than a set takes."""
-    if order.fabric is not None and set_name(order) is None:
-        raise UsageError(
-            "InfiniBand joins machines of one availability set, which takes no machine "
-            f"{_outside_of_sets(order.purchase)}",
-            hint="--on-demand and no --zone; or leave --rdma out, and the nodes use Ethernet",
-        )
-    if order.fabric is not None:
-        images.refuse_without(order.fabric, order.image, order.arch, order.instance_type)
-    if set_name(order) is not None and order.nodes > MOST_IN_SET:
-        raise UsageError(f"--nodes {order.nodes}: an availability set on Azure takes {MOST_IN_SET} machines")
-
-
-def _outside_of_sets(purchase: Purchase) -> str:
-    """What keeps a machine of a failed order out of an availability set."""
-    match purchase:
-        case Purchase.ON_DEMAND:
-            return "of a zone"
-        case Purchase.SPOT:
-            return "on Spot"
-        case Purchase.RESERVED:
-            return "in held capacity"
-        case _:
-            assert_never(purchase)
 
 
 # --- the request
@@ -193,7 +133,7 @@ def _market(order: Order) -> dict[str, Any]:
 
 def schedule_end(order: Order, record: Record, clients: Clients) -> None:
     """Tries to schedule the deallocation of machines before they exist; the record receives the timers."""
-    ends_at = extend.cloud_end(order.deadline, identified=order.box_identity is not None)
+    ends_at = deadlines.cloud_end(order.deadline, identified=order.box_identity is not None)
     if ends_at is None:
         return
     group = group_name(order)

@@ -14,19 +14,16 @@ from typing import Any
 
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import RULES, Next, UsageError
-from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError, NotEndingError, classify, code_of
 from gpucloud_azure.find import show
-from gpucloud_azure.ids import api, group_id, name_of
+from gpucloud_azure.ids import group_id, name_of
 from gpucloud_azure.json_paths import text_at
-from gpucloud_templates import SelfDelete
 
 AFTER = timedelta(minutes=2)
 """The delay of the cloud's own timers for such a machine: they would leave disk and address."""
 ASSIGNMENTS_API = "2022-04-01"
 _ROLE = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
-_METADATA = "http://169.254.169.254"
 
 
 def checked_role(role: str) -> str:
@@ -42,18 +39,6 @@ def checked_role(role: str) -> str:
             hint="az role definition list --name NAME --query '[].name'",
         )
     return name
-
-
-def self_delete(endpoint: str) -> SelfDelete:
-    """How the box uses it ("How to use managed identities on an Azure VM to acquire an access token")."""
-    return SelfDelete(
-        url=_METADATA,
-        headers={"Metadata": "true"},
-        token=f"/metadata/identity/oauth2/token?api-version=2018-02-01&resource={endpoint}/",
-        name="/metadata/instance/compute/resourceId?api-version=2021-02-01&format=text",
-        endpoint=endpoint,
-        query=f"?api-version={api(ResourceKind.INSTANCE)}&forceDeletion=true",
-    )
 
 
 def assign(clients: Clients, group: str, machines: Sequence[str], role: str) -> None:

@@ -10,11 +10,17 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
+from gpucloud.clouds.abilities import Boot
 from gpucloud.clouds.kit import ImageRow, image_row, read_images
 from gpucloud.errors import UsageError
+from gpucloud.resources import ResourceKind
+from gpucloud_azure.clients import Clients
+from gpucloud_azure.ids import api
+from gpucloud_templates import Metadata, SelfDelete
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import own_image
 
+_METADATA = "http://169.254.169.254"
 _OWN_ID = re.compile(r"/(subscriptions|communityGalleries|sharedGalleries)/.+", re.IGNORECASE)
 _OF_GALLERY = re.compile(r"/subscriptions/.+/galleries/[^/]+/images/.+", re.IGNORECASE)
 _URN = re.compile(r"[^:/\s]+:[^:/\s]+:[^:/\s]+:[^:/\s]+")
@@ -108,18 +114,6 @@ def image_for(recipe: str, arch: str, size: str, is_trusted: Callable[[str], boo
     )
 
 
-def boot_image(recipe: str, arch: str, size: str) -> BootImage:
-    """The image of a recipe, or a user's own image, on a size.
-
-    Raises:
-        UsageError: no row fits.
-    """
-    if reference_of(recipe) is not None:
-        return own_image(recipe)
-    row = _row_for(recipe, arch, size)
-    return BootImage(name=row.urn, **row.contents)
-
-
 def refuse_without(fabric: str, recipe: str, arch: str, size: str) -> None:
     """Refuses an image without the drivers of an RDMA network; a user's own image may have them.
 
@@ -144,3 +138,54 @@ def refuse_without(fabric: str, recipe: str, arch: str, size: str) -> None:
 def _row_for(recipe: str, arch: str, size: str) -> FabricImageRow:
     own = "your own image (an id, or publisher:offer:sku:version)"
     return image_row(table(), recipe, arch, size, cloud="Azure", own=own)
+
+
+class AzureBoot(Boot):
+    """How boxes boot: their images, and the instance metadata service.
+
+    Args:
+        clients: they know Resource Manager's endpoint.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> BootImage:
+        """The image of a recipe, or a user's own image, on a size.
+
+        Raises:
+            UsageError: no row fits.
+        """
+        if reference_of(recipe) is not None:
+            return own_image(recipe)
+        row = _row_for(recipe, arch, instance_type)
+        return BootImage(name=row.urn, **row.contents)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Scheduled Events of the instance metadata service (azure-compute-docs, scheduled-events.md).
+
+        Its notice comes up to 30 seconds before (spot-vms.md).
+        """
+        return Metadata(
+            url=_METADATA,
+            notice="/metadata/scheduledevents?api-version=2020-07-01",
+            notice_s=30,
+            headers={"Metadata": "true"},
+        )
+
+    @property
+    def self_delete(self) -> SelfDelete:
+        """By Resource Manager, with the machine's own identity.
+
+        Source: "How to use managed identities on an Azure VM to acquire an access token".
+        """
+        endpoint = self._clients.endpoint
+        return SelfDelete(
+            url=_METADATA,
+            headers={"Metadata": "true"},
+            token=f"/metadata/identity/oauth2/token?api-version=2018-02-01&resource={endpoint}/",
+            name="/metadata/instance/compute/resourceId?api-version=2021-02-01&format=text",
+            endpoint=endpoint,
+            query=f"?api-version={api(ResourceKind.INSTANCE)}&forceDeletion=true",
+        )

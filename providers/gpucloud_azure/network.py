@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpucloud.clouds.abilities import Firewall
 from gpucloud.clouds.kit import in_threads
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
 from gpucloud.resources import Order, Ref, ResourceKind, SnapshotOrder, Tags, VolumeOrder
+from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import reading
 from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
@@ -118,26 +120,6 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     if network.prefixlen == 0:
         raise UsageError(f"{cidr} is the whole world: a box is open to named addresses only")
     return network
-
-
-@reading("a network security group")
-def admit(group: Ref, cidrs: Sequence[str], ports: Sequence[int], clients: Clients) -> None:
-    """Makes these sources the only ones that a firewall allows.
-
-    Args:
-        group: the network security group.
-        cidrs: the sources.
-        ports: TCP ports besides ssh.
-        clients: the clients.
-    """
-    rules = wanted_rules(cidrs, ports)
-    shown = plain(clients.resources().resources.get_by_id(group.id, api_version=api(ResourceKind.GROUP)))
-    body = {
-        "location": shown["location"],
-        "tags": shown.get("tags") or {},
-        "properties": {"securityRules": rules},
-    }
-    put(clients, group.id, ResourceKind.GROUP, body)
 
 
 # --- creating
@@ -299,3 +281,23 @@ def _make_all(
         if isinstance(answer, Exception):
             raise answer
     return [answer for answer in answers if not isinstance(answer, Exception)]
+
+
+class AzureFirewall(Firewall):
+    """The rules of a network security group, changed while the box runs."""
+
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
+
+    @reading("a network security group")
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Allows only these sources; the rules among the machines of one box stay."""
+        self._account.refuse_foreign(group)
+        clients, rules = self._account.clients, wanted_rules(cidrs, ports)
+        shown = plain(clients.resources().resources.get_by_id(group.id, api_version=api(ResourceKind.GROUP)))
+        body = {
+            "location": shown["location"],
+            "tags": shown.get("tags") or {},
+            "properties": {"securityRules": rules},
+        }
+        put(clients, group.id, ResourceKind.GROUP, body)

@@ -15,12 +15,15 @@ UNVERIFIED: that a version cannot be made meanwhile of a disk that changes, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 from typing import Any
 
+from gpucloud.clouds.abilities import Images
 from gpucloud.clouds.provider import PartialCreateError, Record
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Request, Resource, ResourceKind, SnapshotOrder
+from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import FailedImageError, LateFailureError, MalformedAnswerError, classify
 from gpucloud_azure.find import resource_of, show
@@ -37,32 +40,65 @@ LOOKS = 720  # with their pauses, an hour: a full copy of a large disk takes lon
 LONGEST_PAUSE_S = 5.0
 
 
-def prepare(order: SnapshotOrder, record: Record, clients: Clients) -> Request:
-    """Creates the resource group, the gallery and the definition; returns the version's PUT as plain JSON.
+class AzureImages(Images):
+    """Versions in galleries."""
 
-    Raises:
-        UsageError: the disk is too large for a gallery.
-    """
-    if order.size_gib > MOST_GIB:
-        raise UsageError(f"Azure makes no image of {order.size_gib} GiB: at most {MOST_GIB}")
-    machine = show(clients, order.of.id)
-    disk_id = text_at(machine, "properties", "storageProfile", "osDisk", "managedDisk", "id")
-    disk = plain(clients.resources().resources.get_by_id(disk_id, api_version=api(ResourceKind.DISK)))
-    # The name of a gallery has no hyphens, and is unique in the subscription.
-    name = f"{order.name.replace('-', '_')}/{order.name}/{VERSION}"
-    id_ = id_in(order.account, group_name(order), ResourceKind.IMAGE, name)
-    tags = all_tags(order.name, {}, order.tags)
-    make_group(order, record, clients)
-    definition, gallery = id_.rpartition("/versions/")[0], id_.rpartition("/images/")[0]
-    common = {"location": order.region, "tags": tags}
-    put(clients, gallery, ResourceKind.IMAGE, {**common, "properties": {}})
-    put(clients, definition, ResourceKind.IMAGE, {**common, "properties": _definition(order, disk)})
-    region = {"name": order.region, "regionalReplicaCount": 1, "storageAccountType": "Standard_LRS"}
-    properties = {
-        "publishingProfile": {"targetRegions": [region], "replicationMode": "Full"},
-        "storageProfile": {"osDiskImage": {"source": {"id": disk_id}}},
-    }
-    return {"account": order.account, "id": id_, "body": {**common, "properties": properties}}
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
+
+    def prepare_image(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """Creates the resource group, the gallery and the definition; returns the version's PUT as JSON.
+
+        Raises:
+            UsageError: the disk is too large for a gallery.
+        """
+        self._account.refuse_foreign(order.of)
+        clients = self._account.clients
+        if order.size_gib > MOST_GIB:
+            raise UsageError(f"Azure makes no image of {order.size_gib} GiB: at most {MOST_GIB}")
+        machine = show(clients, order.of.id)
+        disk_id = text_at(machine, "properties", "storageProfile", "osDisk", "managedDisk", "id")
+        disk = plain(clients.resources().resources.get_by_id(disk_id, api_version=api(ResourceKind.DISK)))
+        # The name of a gallery has no hyphens, and is unique in the subscription.
+        name = f"{order.name.replace('-', '_')}/{order.name}/{VERSION}"
+        id_ = id_in(order.account, group_name(order), ResourceKind.IMAGE, name)
+        tags = all_tags(order.name, {}, order.tags)
+        make_group(order, record, clients)
+        definition, gallery = id_.rpartition("/versions/")[0], id_.rpartition("/images/")[0]
+        common = {"location": order.region, "tags": tags}
+        put(clients, gallery, ResourceKind.IMAGE, {**common, "properties": {}})
+        put(clients, definition, ResourceKind.IMAGE, {**common, "properties": _definition(order, disk)})
+        region = {"name": order.region, "regionalReplicaCount": 1, "storageAccountType": "Standard_LRS"}
+        properties = {
+            "publishingProfile": {"targetRegions": [region], "replicationMode": "Full"},
+            "storageProfile": {"osDiskImage": {"source": {"id": disk_id}}},
+        }
+        return {"account": order.account, "id": id_, "body": {**common, "properties": properties}}
+
+    def create_image(self, request: Request, /) -> Sequence[Resource]:
+        """Puts the version, unless an earlier try of this call has done so, and waits until it is complete.
+
+        Raises:
+            PartialCreateError: it is there, and how far it has come is not known.
+            FailedImageError: Azure could not make it.
+        """
+        clients = self._account.clients
+        resources = clients.resources().resources
+        id_, version = request["id"], api(ResourceKind.IMAGE)
+        if not _is_there(request, clients):
+            resources.begin_create_or_update_by_id(
+                id_, dict(request["body"]), api_version=version, polling=False
+            )
+        try:
+            shown = _await(request, clients)
+        except Exception as error:
+            raise PartialCreateError(str(error)) from error
+        if text_at(shown, "properties", "provisioningState") == "Failed":
+            raise FailedImageError("Azure could not make an image version of this disk")
+        made = resource_of({**shown, "type": TYPES[ResourceKind.IMAGE].type, "id": id_}, request["account"])
+        if made is None:
+            raise MalformedAnswerError("the answer to the PUT of an image version is none")
+        return [made]
 
 
 def _definition(order: SnapshotOrder, disk: Json) -> dict[str, Any]:
@@ -77,29 +113,6 @@ def _definition(order: SnapshotOrder, disk: Json) -> dict[str, Any]:
         "features": [{"name": "SecurityType", "value": TRUSTED if security == TRUSTED else "Standard"}],
         "identifier": {"publisher": "gpucloud", "offer": "box", "sku": order.name},
     }
-
-
-def create(request: Request, clients: Clients, sleep: Callable[[float], None]) -> list[Resource]:
-    """Puts the version, unless an earlier try of this call has done so, and waits until it is complete.
-
-    Raises:
-        PartialCreateError: it is there, and how far it has come is not known.
-        FailedImageError: Azure could not make it.
-    """
-    resources = clients.resources().resources
-    id_, version = request["id"], api(ResourceKind.IMAGE)
-    if not _is_there(request, clients):
-        resources.begin_create_or_update_by_id(id_, dict(request["body"]), api_version=version, polling=False)
-    try:
-        shown = _await(request, clients, sleep)
-    except Exception as error:
-        raise PartialCreateError(str(error)) from error
-    if text_at(shown, "properties", "provisioningState") == "Failed":
-        raise FailedImageError("Azure could not make an image version of this disk")
-    made = resource_of({**shown, "type": TYPES[ResourceKind.IMAGE].type, "id": id_}, request["account"])
-    if made is None:
-        raise MalformedAnswerError("the answer to the PUT of an image version is none")
-    return [made]
 
 
 def _is_there(request: Request, clients: Clients) -> bool:
@@ -118,14 +131,14 @@ def _look(request: Request, clients: Clients) -> dict[str, Any]:
     return plain(found)
 
 
-def _await(request: Request, clients: Clients, sleep: Callable[[float], None]) -> dict[str, Any]:
+def _await(request: Request, clients: Clients) -> dict[str, Any]:
     """The version, once it is complete or failed."""
     pause_s = 0.1
     for _ in range(LOOKS):
         shown = _look(request, clients)
         if text_at(shown, "properties", "provisioningState") not in {"Creating", "Updating"}:
             return shown
-        sleep(pause_s)
+        time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
     raise LateFailureError("NotComplete", "the image version is not complete yet")
 

@@ -1,19 +1,15 @@
-"""Reads today's prices (from the public Retail Prices API), and held capacity."""
+"""Reads prices from the public Retail Prices API."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, assert_never
 
-from gpucloud.clouds.kit import amount_of, in_threads
-from gpucloud.resources import HeldCapacity, Quote
+from gpucloud.clouds.kit import amount_of
 from gpucloud_azure.clients import PAGES, Clients
-from gpucloud_azure.errors import MalformedAnswerError, reading
-from gpucloud_azure.find import CLOUD
-from gpucloud_azure.ids import parts_of
-from gpucloud_azure.json_paths import at, list_at, plain, refuse_nonsense, text_at
+from gpucloud_azure.errors import MalformedAnswerError
+from gpucloud_azure.json_paths import list_at, refuse_nonsense
 from gpucloud_pricing.purchases import Purchase
 
 PUBLIC_URL = "https://prices.azure.com/api/retail/prices"
@@ -81,34 +77,6 @@ def is_spot(row: Mapping[str, Any]) -> bool:
     return "spot" in _names(row)
 
 
-def quotes(
-    clients: Clients, region: str, sizes: Sequence[str], purchase: Purchase, *, now: datetime
-) -> Sequence[Quote]:
-    """Today's prices, for the whole region; Azure has none of its own for a zone."""
-    chunks = [sizes[start : start + SIZES_PER_CALL] for start in range(0, len(sizes), SIZES_PER_CALL)]
-    pages = in_threads(lambda chunk: list(rows_where(clients, condition_for(region, chunk))), chunks)
-    rows = [row for page in pages for row in page]
-    currency = next((str(row["currencyCode"]) for row in rows if row.get("currencyCode")), "USD")
-    found: list[Quote] = []
-    for size in dict.fromkeys(sizes):
-        amount = price_of(rows, region, size, purchase)
-        if amount is not None:
-            found.append(
-                Quote(
-                    cloud=CLOUD,
-                    region=region,
-                    zone=None,
-                    instance_type=size,
-                    purchase=purchase,
-                    price_per_hour=amount,
-                    currency=currency,
-                    as_of=now,
-                    source="Azure Retail Prices",
-                )
-            )
-    return found
-
-
 def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
     """The API's rows for a ``$filter``, from all pages."""
     client = clients.anonymous()
@@ -140,43 +108,3 @@ def _page(response: Any) -> Mapping[str, Any]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in list_at(page, "Items")):
         raise MalformedAnswerError("the price list answered a page without rows")
     return page
-
-
-# --- capacity that is held
-
-
-@reading("a list of capacity reservations")
-def held(clients: Clients, region: str, sizes: Sequence[str]) -> Sequence[HeldCapacity]:
-    """Capacity reservations of these sizes with free capacity, by the ids of their groups."""
-    if not sizes:
-        return ()
-    compute = clients.compute()
-    groups = [plain(group) for group in compute.capacity_reservation_groups.list_by_subscription()]
-    found: list[HeldCapacity] = []
-    for group in groups:
-        parts = parts_of(str(group["id"]))
-        if parts is None or str(group.get("location", "")).lower() != region:
-            continue
-        reservations = compute.capacity_reservations
-        listed = reservations.list_by_capacity_reservation_group(parts.group, parts.name)
-        for reservation in listed:
-            name = str(reservation.name)
-            shown = plain(reservations.get(parts.group, parts.name, name, expand="instanceView"))
-            each = _held(shown, region, str(group["id"]))
-            if each.instance_type in sizes and each.free > 0:
-                found.append(each)
-    return found
-
-
-def _held(reservation: Mapping[str, Any], region: str, group: str) -> HeldCapacity:
-    use = at(reservation, "properties", "instanceView", "utilizationInfo")
-    capacity = at(use, "currentCapacity") or at(reservation, "sku", "capacity") or 0
-    return HeldCapacity(
-        cloud=CLOUD,
-        region=region,
-        zone=next(iter(reservation.get("zones") or ()), ""),
-        instance_type=text_at(reservation, "sku", "name"),
-        id=group,
-        free=int(capacity) - len(list_at(use, "virtualMachinesAllocated")),
-        purchase="reservation",
-    )

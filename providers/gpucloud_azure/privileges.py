@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpucloud.clouds.abilities import AccessPolicies
 from gpucloud.resources import Bounds, CloudPolicy, CloudRole
 from gpucloud_azure.checkup import policy
 from gpucloud_pricing.purchases import Purchase
@@ -21,42 +22,44 @@ _ROLES = {
 }
 
 
-def role_policy(role: CloudRole, owner: str) -> CloudPolicy:  # noqa: ARG001  (no condition could name it)
-    """The custom role of a role.
+class AzureAccessPolicies(AccessPolicies):
+    """Custom roles, and policy definitions."""
 
-    Source: Azure RBAC, "Azure role assignment condition format" (conditions on storage and on role
-    assignments alone).
-    """
-    if role is CloudRole.ADMIN:
-        return CloudPolicy(document=policy())
-    document = json.loads(policy())
-    document["Name"] = _ROLES[role]
-    if role is CloudRole.VIEWER:
-        document["Actions"] = [each for each in document["Actions"] if each.endswith("/read")]
-        document["Description"] = "What gpucloud needs to look, and nothing that changes anything."
-    notes = _OPERATOR if role is CloudRole.OPERATOR else ()
-    return CloudPolicy(document=json.dumps(document, indent=2) + "\n", notes=notes)
+    def role_policy(self, role: CloudRole, owner: str, /) -> CloudPolicy:  # noqa: ARG002  (no condition names it)
+        """The custom role of a role.
 
+        Source: Azure RBAC, "Azure role assignment condition format" (conditions on storage and on role
+        assignments alone).
+        """
+        if role is CloudRole.ADMIN:
+            return CloudPolicy(document=policy())
+        document = json.loads(policy())
+        document["Name"] = _ROLES[role]
+        if role is CloudRole.VIEWER:
+            document["Actions"] = [each for each in document["Actions"] if each.endswith("/read")]
+            document["Description"] = "What gpucloud needs to look, and nothing that changes anything."
+        notes = _OPERATOR if role is CloudRole.OPERATOR else ()
+        return CloudPolicy(document=json.dumps(document, indent=2) + "\n", notes=notes)
 
-def guardrail(bounds: Bounds) -> CloudPolicy:
-    """A policy definition: it denies, to everybody in the scope of its assignment, what is out of bounds.
+    def guardrail(self, bounds: Bounds, /) -> CloudPolicy:
+        """A policy definition: it denies, to everybody in the scope of its assignment, what is out of bounds.
 
-    Sources: Azure Policy, "Policy definition structure"; the aliases of the built-in definition "Allowed
-    virtual machine size SKUs"; ``Microsoft.Compute/virtualMachines/priority`` is UNVERIFIED.
-    """
-    denied = _denials(bounds)
-    rule = {"if": {"anyOf": denied}, "then": {"effect": "deny"}}
-    properties = {"displayName": "gpucloud guardrail", "policyType": "Custom", "mode": "All"}
-    document = {"properties": {**properties, "policyRule": rule}}
-    return CloudPolicy(
-        document=json.dumps(document, indent=2) + "\n",
-        notes=(
-            "A policy definition: az policy definition create --mode All --rules takes its policyRule; then"
-            " az policy assignment create, for a subscription or a management group.",
-            "The account's own net for money: az consumption budget create, with an action group. It is not"
-            " created here, counts up to a day late, and ends nothing by itself.",
-        ),
-    )
+        Sources: Azure Policy, "Policy definition structure"; the aliases of the built-in definition "Allowed
+        virtual machine size SKUs"; ``Microsoft.Compute/virtualMachines/priority`` is UNVERIFIED.
+        """
+        denied = _denials(bounds)
+        rule = {"if": {"anyOf": denied}, "then": {"effect": "deny"}}
+        properties = {"displayName": "gpucloud guardrail", "policyType": "Custom", "mode": "All"}
+        document = {"properties": {**properties, "policyRule": rule}}
+        return CloudPolicy(
+            document=json.dumps(document, indent=2) + "\n",
+            notes=(
+                "A policy definition: az policy definition create --mode All --rules takes its policyRule;"
+                " then az policy assignment create, for a subscription or a management group.",
+                "The account's own net for money: az consumption budget create, with an action group. It is"
+                " not created here, counts up to a day late, and ends nothing by itself.",
+            ),
+        )
 
 
 def _denials(bounds: Bounds) -> list[dict[str, Any]]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
+from gpucloud.clouds.abilities import Quotas
 from gpucloud.clouds.kit import together
 from gpucloud.resources import Quota
-from gpucloud_azure.clients import Clients
+from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.errors import reading
 from gpucloud_azure.find import CLOUD
 from gpucloud_azure.json_paths import plain
@@ -27,68 +28,67 @@ REQUEST = (
 Microsoft.Quota "Create Or Update". The spelling of the options is UNVERIFIED."""
 
 
-class Families:
-    """To which quota family each size of a region belongs, as Azure's list of sizes says: read once."""
+class AzureQuotas(Quotas):
+    """vCPUs of the region and of the families, or those of Spot."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, Mapping[str, str]] = {}
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
+        self._families: dict[str, Mapping[str, str]] = {}
 
-    def of(self, clients: Clients, region: str) -> Mapping[str, str]:
-        """The family of each size in a region."""
-        if region not in self._known:
-            listed = clients.pages(
+    @reading("a list of quotas")
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """The quotas that a launch of these sizes counts against. Held capacity has been counted already."""
+        counted_as = _counted_as(purchase)
+        if counted_as is None or not instance_types:
+            return ()
+        by_family, kind = counted_as
+        clients = self._account.clients
+
+        def usage() -> list[Mapping[str, Any]]:
+            return [plain(each) for each in clients.compute().usage.list(region)]
+
+        def family_of() -> Mapping[str, str]:
+            return self._families_in(region) if by_family else {}
+
+        used: Any
+        family: Any
+        used, family = together(usage, family_of)
+        counted: dict[str, list[str]] = {}
+        for size in instance_types:
+            for name in (REGIONAL, family.get(size)) if by_family else (SPOT,):
+                if name:
+                    counted.setdefault(name.lower(), []).append(size)
+        subscription = clients.subscription()
+        return [
+            Quota(
+                cloud=CLOUD,
+                region=region,
+                name=str(each["name"]["value"]),
+                instance_types=tuple(counted[str(each["name"]["value"]).lower()]),
+                unit="vcpus",
+                limit=Decimal(each["limit"]),
+                used=Decimal(each["currentValue"]),
+                fix=FIX,
+                request=REQUEST.format(
+                    name=each["name"]["value"], subscription=subscription, region=region, kind=kind
+                ),
+            )
+            for each in used
+            if str(each["name"]["value"]).lower() in counted
+        ]
+
+    def _families_in(self, region: str) -> Mapping[str, str]:
+        """To which quota family each size of a region belongs, as Azure's list of sizes says: read once."""
+        if region not in self._families:
+            listed = self._account.clients.pages(
                 "/providers/Microsoft.Compute/skus", api=SKUS_API, **{"$filter": f"location eq '{region}'"}
             )
-            self._known[region] = {
+            self._families[region] = {
                 str(sku["name"]): str(sku["family"])
                 for sku in listed
                 if sku.get("resourceType", "virtualMachines") == "virtualMachines" and sku.get("family")
             }
-        return self._known[region]
-
-
-@reading("a list of quotas")
-def headroom(
-    clients: Clients, region: str, sizes: Sequence[str], purchase: Purchase, families: Families
-) -> Sequence[Quota]:
-    """The quotas that a launch of these sizes counts against. Held capacity has been counted already."""
-    counted_as = _counted_as(purchase)
-    if counted_as is None or not sizes:
-        return ()
-    by_family, kind = counted_as
-
-    def usage() -> list[Mapping[str, Any]]:
-        return [plain(each) for each in clients.compute().usage.list(region)]
-
-    def family_of() -> Mapping[str, str]:
-        return families.of(clients, region) if by_family else {}
-
-    used: Any
-    family: Any
-    used, family = together(usage, family_of)
-    counted: dict[str, list[str]] = {}
-    for size in sizes:
-        for name in (REGIONAL, family.get(size)) if by_family else (SPOT,):
-            if name:
-                counted.setdefault(name.lower(), []).append(size)
-    subscription = clients.subscription()
-    return [
-        Quota(
-            cloud=CLOUD,
-            region=region,
-            name=str(each["name"]["value"]),
-            instance_types=tuple(counted[str(each["name"]["value"]).lower()]),
-            unit="vcpus",
-            limit=Decimal(each["limit"]),
-            used=Decimal(each["currentValue"]),
-            fix=FIX,
-            request=REQUEST.format(
-                name=each["name"]["value"], subscription=subscription, region=region, kind=kind
-            ),
-        )
-        for each in used
-        if str(each["name"]["value"]).lower() in counted
-    ]
+        return self._families[region]
 
 
 def _counted_as(purchase: Purchase) -> tuple[bool, str] | None:

@@ -21,9 +21,17 @@ from xml.etree import ElementTree
 
 from gpucloud.clouds.fetch import is_trusted
 from gpucloud.clouds.kit import bounded, gone_is_fine, witnessed
-from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
+from gpucloud.clouds.object_store import (
+    ObjectStore,
+    StorageGrant,
+    StorageLease,
+    StoredObject,
+    StorePlace,
+    StoreSize,
+)
 from gpucloud.clouds.provider import ApiCall
 from gpucloud.errors import UsageError
+from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError, classify, code_of
 
@@ -48,11 +56,11 @@ _KEY = {
 }
 
 
-class BlobStorage:
+class BlobStorage(ObjectStore):
     """Blob storage, for this subscription."""
 
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
 
     @property
     def store_scheme(self) -> str:
@@ -73,12 +81,12 @@ class BlobStorage:
         """
         if not account or not container:
             raise UsageError("the address needs an account and a container: az://ACCOUNT/CONTAINER/PATH")
-        accounts = self._clients.pages(ACCOUNTS, api=ACCOUNTS_API)
+        accounts = self._account.clients.pages(ACCOUNTS, api=ACCOUNTS_API)
         found = next((each for each in accounts if each.get("name") == account), None)
         if found is None:
             raise UsageError(
                 f"there is no storage account {account!r} in your Azure subscription "
-                f"{self._clients.subscription()}",
+                f"{self._account.clients.subscription()}",
                 hint="use an account of this subscription, or choose another in AZURE_SUBSCRIPTION_ID",
             )
         properties: Mapping[str, Any] = found.get("properties") or {}
@@ -91,11 +99,11 @@ class BlobStorage:
         place = StorePlace(
             container=f"{account}/{container}",
             region=str(found["location"]),
-            account=self._clients.subscription(),
+            account=self._account.clients.subscription(),
             endpoint=_checked(str(properties["primaryEndpoints"]["blob"])),
         )
         try:
-            list(_names(self._clients, place, ""))
+            list(_names(self._account.clients, place, ""))
         except Exception as error:
             if code_of(error) != "ContainerNotFound":
                 raise
@@ -105,12 +113,14 @@ class BlobStorage:
 
     def names(self, place: StorePlace, path: str, /) -> Sequence[str]:
         """The names of the folders and objects in a folder."""
-        return [each.rstrip("/").rpartition("/")[2] for each in _names(self._clients, place, f"{path}/")]
+        return [
+            each.rstrip("/").rpartition("/")[2] for each in _names(self._account.clients, place, f"{path}/")
+        ]
 
     def measure(self, place: StorePlace, path: str, most: int, /) -> StoreSize:
         """The objects below a folder, without its folders."""
         files = size = 0
-        for page in _pages(self._clients, place, f"{path}/", {}):
+        for page in _pages(self._account.clients, place, f"{path}/", {}):
             for each in page.iterfind("Blobs/Blob/Properties"):
                 if each.findtext("ResourceType") != "directory":
                     files, size = files + 1, size + int(each.findtext("Content-Length") or 0)
@@ -121,7 +131,7 @@ class BlobStorage:
     def objects(self, place: StorePlace, path: str, most: int, /) -> Sequence[StoredObject]:
         """The objects below a folder, without its folders."""
         found: list[StoredObject] = []
-        for page in _pages(self._clients, place, f"{path}/", {}):
+        for page in _pages(self._account.clients, place, f"{path}/", {}):
             for each in page.iterfind("Blobs/Blob"):
                 if each.findtext("Properties/ResourceType") != "directory":
                     size = int(each.findtext("Properties/Content-Length") or 0)
@@ -139,9 +149,9 @@ class BlobStorage:
         from azure.core.rest import HttpRequest
 
         asked = HttpRequest(
-            "GET", _address(self._clients, place, path, "r"), headers={"x-ms-version": VERSION}
+            "GET", _address(self._account.clients, place, path, "r"), headers={"x-ms-version": VERSION}
         )
-        with self._clients.anonymous().send_request(asked, stream=True) as answer:
+        with self._account.clients.anonymous().send_request(asked, stream=True) as answer:
             if answer.status_code >= 400:
                 answer.read()
             answer.raise_for_status()
@@ -161,12 +171,12 @@ class BlobStorage:
         source.seek(0)
         content = source if size else b""  # requests sends an empty file in chunks, which the service refuses
         headers = {"x-ms-blob-type": "BlockBlob"}
-        _change(self._clients, place, path, ("PUT", "write", "cw"), headers=headers, content=content)
+        _change(self._account.clients, place, path, ("PUT", "write", "cw"), headers=headers, content=content)
 
     def delete_object(self, place: StorePlace, path: str, /) -> None:
         """Deletes an object; one that is not there is deleted."""
         with gone_is_fine(classify):
-            _change(self._clients, place, path, ("DELETE", "delete", "d"), headers={})
+            _change(self._account.clients, place, path, ("DELETE", "delete", "d"), headers={})
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Signed addresses for an hour.
@@ -178,7 +188,7 @@ class BlobStorage:
             role = "data_role" if grant.writes is None else "checkpoint_role"
             named = role if grant.role is not None else "checkpoint_encryption"
             raise UsageError(f"{named} is not for Azure", hint=_OF_THE_ACCOUNT)
-        key, now = _delegation_key(self._clients, grant.place)
+        key, now = _delegation_key(self._account.clients, grant.place)
         container = grant.place.container.partition("/")[2]
         place = f"{grant.place.endpoint}{container}"
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpucloud.clouds.abilities import Snapshots, Volumes
 from gpucloud.clouds.provider import Record
 from gpucloud.resources import Ref, Request, Resource, ResourceKind, SnapshotOrder, VolumeOrder
+from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import MalformedAnswerError
 from gpucloud_azure.find import CLOUD, resource_of
@@ -25,27 +27,60 @@ CLOSED = {"networkAccessPolicy": "DenyAll", "publicNetworkAccess": "Disabled"}
 """Nobody may download what is stored: by default anybody with the right to read it could make a link."""
 
 
-def prepare(order: VolumeOrder, record: Record, clients: Clients) -> Request:
-    """Creates the resource group of a volume, or finds it; returns the disk's PUT as plain JSON.
+class AzureVolumes(Volumes):
+    """Managed disks."""
 
-    Azure encrypts every disk at rest.
-    """
-    origin = {"createOption": "Empty"}
-    if order.snapshot is not None:
-        origin = {"createOption": "Copy", "sourceResourceId": order.snapshot.id}
-    more = {
-        **({"zones": [order.zone]} if order.zone else {}),
-        "sku": {"name": DISK_TYPE},
-        "properties": {"creationData": origin, "diskSizeGB": order.size_gib, **CLOSED},
-    }
-    return _request(order, ResourceKind.DISK, more, record, clients)
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
+
+    @property
+    def volume_sizes_gib(self) -> tuple[int, int]:
+        """The least and the largest size."""
+        return SIZES_GIB
+
+    def prepare_volume(self, order: VolumeOrder, record: Record, /) -> Request:
+        """Creates the resource group of a volume, or finds it; returns the disk's PUT as plain JSON.
+
+        Azure encrypts every disk at rest.
+        """
+        origin = {"createOption": "Empty"}
+        if order.snapshot is not None:
+            origin = {"createOption": "Copy", "sourceResourceId": order.snapshot.id}
+        more = {
+            **({"zones": [order.zone]} if order.zone else {}),
+            "sku": {"name": DISK_TYPE},
+            "properties": {"creationData": origin, "diskSizeGB": order.size_gib, **CLOSED},
+        }
+        return _request(order, ResourceKind.DISK, more, record, self._account.clients)
+
+    def create_volume(self, request: Request, /) -> Resource:
+        """Puts the disk, recognised by its name when repeated, and waits until it is provisioned."""
+        return _create(request, self._account.clients)
+
+    def attach(self, disk: Ref, machine: Ref, number: int, /) -> Sequence[str]:  # noqa: ARG002
+        """The PUT of the machine has attached it.
+
+        Returns the links that Azure's udev rules make: those of SCSI sizes, and of NVMe sizes.
+        """
+        return [f"/dev/disk/azure/scsi1/lun{number}", f"/dev/disk/azure/data/by-lun/{number}"]
 
 
-def prepare_snapshot(order: SnapshotOrder, record: Record, clients: Clients) -> Request:
-    """Creates the resource group of a snapshot, or finds it; returns the snapshot's PUT as plain JSON."""
-    origin = {"createOption": "Copy", "sourceResourceId": order.of.id}
-    properties = {"creationData": origin, "incremental": True, **CLOSED}
-    return _request(order, ResourceKind.SNAPSHOT, {"properties": properties}, record, clients)
+class AzureSnapshots(Snapshots):
+    """Incremental snapshots of managed disks."""
+
+    def __init__(self, account: AzureAccount) -> None:
+        self._account = account
+
+    def prepare_snapshot(self, order: SnapshotOrder, record: Record, /) -> Request:
+        """Creates the resource group of a snapshot, or finds it; returns its PUT as plain JSON."""
+        origin = {"createOption": "Copy", "sourceResourceId": order.of.id}
+        properties = {"creationData": origin, "incremental": True, **CLOSED}
+        clients = self._account.clients
+        return _request(order, ResourceKind.SNAPSHOT, {"properties": properties}, record, clients)
+
+    def create_snapshot(self, request: Request, /) -> Resource:
+        """Puts the snapshot, recognised by its name when repeated, and waits until it is provisioned."""
+        return _create(request, self._account.clients)
 
 
 def _request(
@@ -81,7 +116,7 @@ def make_group(order: VolumeOrder | SnapshotOrder, record: Record, clients: Clie
     )
 
 
-def create(request: Request, clients: Clients) -> Resource:
+def _create(request: Request, clients: Clients) -> Resource:
     """Puts the disk or the snapshot, and waits until it is provisioned."""
     kind = ResourceKind(request["kind"])
     answer = put(clients, request["id"], kind, request["body"])
@@ -102,8 +137,3 @@ def data_disks(disks: Sequence[Ref]) -> list[dict[str, Any]]:
         }
         for number, disk in enumerate(disks)
     ]
-
-
-def devices(number: int) -> list[str]:
-    """The links that Azure's udev rules make to a data disk: those of SCSI sizes, and of NVMe sizes."""
-    return [f"/dev/disk/azure/scsi1/lun{number}", f"/dev/disk/azure/data/by-lun/{number}"]

@@ -166,7 +166,7 @@ def _azure() -> AzureProvider:
             }
         )
     )
-    made.clients._made["credential"] = _Token()
+    made.own_account.clients._made["credential"] = _Token()
     return made
 
 

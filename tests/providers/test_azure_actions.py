@@ -60,7 +60,7 @@ def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
     provider = AzureProvider(own_profile())
     provider.account()
     before = len(azure_wire.sent)
-    client: Any = getattr(provider.clients, which)()
+    client: Any = getattr(provider.own_account.clients, which)()
     with pytest.raises(ActionRefusedError, match="not sent"):
         client.send_request(HttpRequest(method, azure_wire.url + path, json={}))
     assert len(azure_wire.sent) == before
@@ -69,14 +69,14 @@ def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
 def test_the_same_purchase_would_reach_the_wire_without_the_list(azure_wire: Wire) -> None:
     """So that the test above can fail: it is the list that stops it, not the server."""
     method, path = PURCHASES[0]
-    AzureProvider(own_profile()).clients.anonymous().send_request(
+    AzureProvider(own_profile()).own_account.clients.anonymous().send_request(
         HttpRequest(method, azure_wire.url + path, json={})
     )
     assert [sent.path for sent in azure_wire.calls("PUT")] == [path]
 
 
 def test_holding_capacity_is_not_bought_through_the_sdks_own_method(azure_wire: Wire) -> None:
-    groups: Any = AzureProvider(own_profile()).clients.compute().capacity_reservation_groups
+    groups: Any = AzureProvider(own_profile()).own_account.clients.compute().capacity_reservation_groups
     with pytest.raises(ActionRefusedError):
         groups.create_or_update("group", "held", {"location": "eastus"})
     assert not azure_wire.calls("PUT")
@@ -139,7 +139,7 @@ def test_a_token_goes_to_resource_manager_only(elsewhere: str) -> None:
 def test_a_page_that_points_elsewhere_is_not_followed(azure_wire: Wire) -> None:
     page = {"value": [], "nextLink": f"https://evil.example{IN_SUBSCRIPTION}/resources"}
     azure_wire.say("GET", "/resources", Answer(page))
-    resources = AzureProvider(own_profile()).clients.resources().resources
+    resources = AzureProvider(own_profile()).own_account.clients.resources().resources
     with pytest.raises(ActionRefusedError, match="evil"):
         list(resources.list(filter="tagName eq 'a'"))
 

@@ -49,7 +49,7 @@ def said(wire: Wire, body: Any, *, status: int = 409, headers: dict[str, str] | 
     wire.say("DELETE", "/disks/disk", Answer(body, status, headers or {}))
     provider = AzureProvider(own_profile())
     with pytest.raises(azure.core.exceptions.HttpResponseError) as caught:
-        provider.clients.resources().resources.begin_delete_by_id(
+        provider.own_account.clients.resources().resources.begin_delete_by_id(
             DISK, api_version="2024-03-02", polling=False
         )
     verdict = provider.classify(caught.value)
@@ -69,7 +69,7 @@ def on_the_wire() -> list[tuple[str, str, str]]:
 
 def test_every_collected_code_has_the_class_that_was_found_for_it(asked: Wire) -> None:
     provider = AzureProvider(own_profile())
-    resources = provider.clients.resources().resources
+    resources = provider.own_account.clients.resources().resources
     wrong: list[tuple[str, str, str, str]] = []
     for code, meant, message in on_the_wire():
         asked.say("DELETE", "/disks/disk", Answer(refusal(code, message), 409))
@@ -212,7 +212,7 @@ def test_an_operation_that_failed_after_it_was_accepted_has_status_200_and_its_o
     failed = {"status": "Failed", "error": {"code": "AllocationFailed", "message": "No room."}}
     asked.say("GET", "/virtualMachines/vm", Answer(failed))
     provider = AzureProvider(own_profile())
-    machines: Any = provider.clients.compute().virtual_machines
+    machines: Any = provider.own_account.clients.compute().virtual_machines
     with pytest.raises(azure.core.exceptions.HttpResponseError) as caught:
         machines.begin_create_or_update("group", "vm", {"location": "eastus"}, polling_interval=0).result()
     assert caught.value.status_code == 200

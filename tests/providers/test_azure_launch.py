@@ -308,7 +308,7 @@ def test_several_machines_are_in_one_set_of_their_own_which_is_shown_and_goes_wi
 ) -> None:
     machines = launch(azure, nodes=2, zone="", account=azure.account())
     ids = {
-        azure.clients.compute().virtual_machines.get(group, name).availability_set.id.lower()
+        azure.own_account.clients.compute().virtual_machines.get(group, name).availability_set.id.lower()
         for group, name in (name_of(each.ref.id) for each in machines)
     }
     found = azure.find(Search(owner="u-1")).resources
@@ -547,7 +547,7 @@ def test_a_timer_is_taken_back_by_its_operation(azure_wire: Wire, timer: str) ->
     """Journals of before have the operation alone."""
     over = {"results": [{"operation": {"operationId": "o", "state": "Cancelled"}}]}
     azure_wire.say("POST", CANCEL, Answer(over))
-    schedule.cancel(AzureProvider(own_profile()).clients, "eastus", [timer])
+    schedule.cancel(AzureProvider(own_profile()).own_account.clients, "eastus", [timer])
     [asked] = bodies(azure_wire.calls("POST", CANCEL))
     assert asked["operationIds"] == ["o"]
 
@@ -613,7 +613,7 @@ def test_a_timer_that_azure_answers_with_nothing_is_neither_set_nor_cancelled(az
     with pytest.raises(MalformedAnswerError, match="SubmitDeallocate"):
         launch(azure, deadline=DEADLINE + timedelta(days=3))
     with pytest.raises(MalformedAnswerError, match="CancelOperations"):
-        schedule.cancel(azure.clients, "eastus", [f"{VM}/o"])
+        schedule.cancel(azure.own_account.clients, "eastus", [f"{VM}/o"])
 
 
 def test_a_machine_whose_create_azure_answers_with_nothing_may_exist(azure_wire: Wire) -> None:

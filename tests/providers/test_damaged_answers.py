@@ -125,13 +125,13 @@ def azure(folder: Path) -> Iterator[Opened]:
                 "REQUESTS_CA_BUNDLE": str(certificate),
             }
         )
-        clients = AzureProvider(profile).clients
+        clients = AzureProvider(profile).own_account.clients
         clients.subscription()
 
         def opened(damage: Damage, of_the_caller: bool) -> AzureProvider:
             wire.damage = damage
             made = AzureProvider(profile)
-            made.clients = clients  # the SDK's, which take long to make
+            made.own_account.clients = clients  # the SDK's, which take long to make
             return made
 
         yield opened

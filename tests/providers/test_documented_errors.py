@@ -113,7 +113,7 @@ def ask_alibaba(provider: Any, call: str) -> object:
 def ask_azure(provider: Any, call: str) -> object:
     method, path = call.split(" ")
     resource = path.replace("/subscriptions/{}", f"/subscriptions/{SUBSCRIPTION}").replace("{}", "eastus")
-    client: Any = provider.clients.resources()
+    client: Any = provider.own_account.clients.resources()
     version = {"api_version": "2024-03-02"}
     match method:
         case "GET":

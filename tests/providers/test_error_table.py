@@ -127,7 +127,7 @@ def ask_aws(provider: Any) -> object:
 
 
 def ask_azure(provider: Any) -> object:
-    machines = provider.clients.compute().virtual_machines
+    machines = provider.own_account.clients.compute().virtual_machines
     return machines.begin_create_or_update("g", "m", {"location": "eastus"}, polling=False)
 
 

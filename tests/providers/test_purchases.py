@@ -14,7 +14,7 @@ from gpucloud_aws import create as aws
 from gpucloud_aws.privileges import AwsAccessPolicies
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_aws.quotas import code_for
-from gpucloud_azure import create as azure
+from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
 from tests.providers import alibaba_wire, aws_wire, azure_wire
@@ -35,7 +35,8 @@ def of_alibaba(purchase: Purchase) -> object:
 
 
 def of_azure(purchase: Purchase) -> object:
-    azure.check(azure_wire.order(purchase=purchase, reservation="/group/1"))
+    order = azure_wire.order(purchase=purchase, reservation="/group/1")
+    able(AzureProvider(own_profile()), Preflight).check(order)
     return machine_body(purchase=purchase, reservation="/group/1")["properties"]
 
 

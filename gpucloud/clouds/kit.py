@@ -51,11 +51,6 @@ def ability_in(table: Mapping[type[object], object], kind: type[T]) -> T | None:
     return found if isinstance(found, kind) else None
 
 
-def first_of(kind: type[T], those: Iterable[object]) -> T | None:
-    """The first that has an ability of :mod:`gpucloud.clouds.abilities`; ``None`` if none has."""
-    return next((each for each in those if isinstance(each, kind)), None)
-
-
 # --- several calls at the same time
 
 

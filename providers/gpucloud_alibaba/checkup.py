@@ -9,9 +9,11 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+from gpucloud.clouds.abilities import Checkup
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
+from gpucloud_alibaba.account import AlibabaAccount
 from gpucloud_alibaba.clients import Clients, send
 from gpucloud_alibaba.errors import DRY_RUN_PASSED, MalformedAnswerError, classify, code_of, reading
 from gpucloud_alibaba.models import ecs_models
@@ -73,38 +75,47 @@ def policy() -> str:
     return files("gpucloud_alibaba").joinpath("policy.json").read_text(encoding="utf-8")
 
 
-def caller(clients: Clients) -> Mapping[str, Any]:
-    """The answer of STS about the caller: ``body`` and ``headers``."""
-    return clients.call("sts", clients.home_region, "GetCallerIdentity", {})
+class AlibabaCheckup(Checkup):
+    """The credentials of the account."""
 
+    def __init__(self, account: AlibabaAccount) -> None:
+        self._account = account
 
-def identity(clients: Clients) -> Identity:
-    """The identity of the credentials, and where the SDK found them."""
-    body = caller(clients)["body"]
-    source = str(clients.credential().get_credential().provider_name or "")
-    with reading("GetCallerIdentity"):
-        return Identity(
-            account=str(body["AccountId"]),
-            who=str(body["Arn"]),
-            source="environment" if source.startswith("static_") else source.removeprefix("default/"),
-        )
+    @property
+    def credentials_hint(self) -> str:
+        """Where to get credentials."""
+        return CREDENTIALS_HINT
 
+    @property
+    def policy(self) -> str:
+        """The least privileges, in RAM's JSON."""
+        return policy()
 
-def server_time(clients: Clients) -> datetime:
-    """The ``Date`` of an answer.
+    def identity(self) -> Identity:
+        """The identity of the credentials, and where the SDK found them."""
+        body = self._account.caller()["body"]
+        source = str(self._account.clients.credential().get_credential().provider_name or "")
+        with reading("GetCallerIdentity"):
+            return Identity(
+                account=str(body["AccountId"]),
+                who=str(body["Arn"]),
+                source="environment" if source.startswith("static_") else source.removeprefix("default/"),
+            )
 
-    Raises:
-        MalformedAnswerError: the answer has none.
-    """
-    date = caller(clients)["headers"].get("date")
-    if not date:
-        raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
-    return parsedate_to_datetime(date).astimezone(UTC)
+    def permissions(self, region: str, /) -> Sequence[Permission]:
+        """Each action that can be tried without effect: reads, and changes that have a dry run."""
+        return in_threads(_tried, _tries(self._account.clients, region).items(), threads=THREADS)
 
+    def server_time(self) -> datetime:
+        """The ``Date`` of an answer.
 
-def permissions(clients: Clients, region: str) -> Sequence[Permission]:
-    """Each action that can be tried without effect: reads, and changes that have a dry run."""
-    return in_threads(_tried, _tries(clients, region).items(), threads=THREADS)
+        Raises:
+            MalformedAnswerError: the answer has none.
+        """
+        date = self._account.caller()["headers"].get("date")
+        if not date:
+            raise MalformedAnswerError("the answer to GetCallerIdentity has no Date")
+        return parsedate_to_datetime(date).astimezone(UTC)
 
 
 def _tried(item: tuple[str, Callable[[], object]]) -> Permission:

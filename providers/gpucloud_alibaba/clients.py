@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gpucloud import __version__
+from gpucloud.clouds.abilities import Audit
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Answered, ApiCall, CallObserver
 from gpucloud.errors import UsageError
@@ -183,7 +184,7 @@ def has_more(rows: int, page: int, page_size: int, total: int | str | None) -> b
     return rows >= page_size or (rows > 0 and page * page_size < int(total or 0))
 
 
-class Clients:
+class Clients(Audit):
     """The clients of one set of credentials. Safe to use from several threads.
 
     Every request is sent once: the SDK retries nothing by itself, and the engine decides about retries.
@@ -199,6 +200,10 @@ class Clients:
         self._credential: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
         self.witness: CallObserver | None = None
+
+    def watch(self, witness: CallObserver, /) -> None:
+        """Reports each changing call from now on."""
+        self.witness = witness
 
     @property
     def home_region(self) -> str:

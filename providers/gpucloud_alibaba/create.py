@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, assert_never
 
-from gpucloud.clouds.kit import Limits, check_limits
 from gpucloud.errors import UsageError
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, Tags
 from gpucloud_alibaba.describe import ref_of
@@ -16,14 +15,10 @@ from gpucloud_alibaba.errors import MalformedAnswerError, named, reading
 from gpucloud_alibaba.find import TOKEN_TAG
 from gpucloud_alibaba.images import Found
 from gpucloud_alibaba.models import ecs_models
-from gpucloud_alibaba.network import NetworkIds, wanted_rules
+from gpucloud_alibaba.network import NetworkIds
 from gpucloud_alibaba.placement import Erdma, interfaces
 from gpucloud_alibaba.prices import DISK_CATEGORY
 from gpucloud_pricing.purchases import Purchase
-
-LIMITS = Limits(cloud="Alibaba Cloud", user_data_bytes=32 * 1024, disk_gib=2048, rules=200, nodes=100)
-"""Sources: ECS API reference, RunInstances (``InvalidUserData.SizeExceeded``, SystemDisk.Size, Amount); ECS
-user guide, "Limits" (rules of a security group)."""
 
 BID_STEP = Decimal("0.001")
 """The least difference of two bids. Source: ECS API reference, RunInstances, SpotPriceLimit."""
@@ -34,54 +29,10 @@ SHORTEST_LIFE = timedelta(minutes=32)
 LONGEST_LIFE = timedelta(days=3 * 365 - 1)
 """A release time is at most three years ahead. Source: ECS API reference, ModifyInstanceAutoReleaseTime."""
 
-SUPER_COMPUTING = "ecs.scc"
-"""How the types of Super Computing Clusters begin. Source: SDK 7.11.8, RunInstances, ``HpcClusterId``."""
-
-MOST_TAGS = 20
-_FORBIDDEN_STARTS = ("aliyun", "acs:")
-
 
 def tags_of(order: Order) -> dict[str, str]:
     """The tags of all resources of a box: the user's own, and the five of gpucloud, which win."""
     return {**order.extra_tags, **order.tags.as_dict()}
-
-
-def check(order: Order) -> None:
-    """Refuses, before anything is created, an order that the cloud would refuse later.
-
-    Raises:
-        UsageError: the cloud would refuse it; the message says why.
-    """
-    check_limits(order, LIMITS)
-    wanted_rules(order.allow_from, order.ports)
-    for key, value in order.extra_tags.items():
-        _check_tag(key, value)
-    if len(tags_of(order)) + 1 > MOST_TAGS:
-        raise UsageError(f"Alibaba Cloud takes {MOST_TAGS} tags; {len(tags_of(order)) + 1} are wanted")
-    if order.box_identity is not None:
-        raise UsageError(
-            "--box-identity: Alibaba Cloud has no role that a box could be limited to itself with",
-            hint="leave it out, or --cloud azure; the cloud's own release time ends the box here",
-        )
-    if order.instance_type.startswith(SUPER_COMPUTING):
-        raise UsageError(
-            f"{order.instance_type} needs an HPC cluster (HpcClusterId), which gpucloud does not make",
-            hint="choose another instance type",
-        )
-    if order.purchase is Purchase.RESERVED and not order.reservation:
-        raise UsageError("a launch into held capacity needs the private pool's id")
-
-
-def _check_tag(key: str, value: str) -> None:
-    lowered = key.lower()
-    if not 0 < len(key) <= 128 or lowered.startswith(_FORBIDDEN_STARTS):
-        raise UsageError(
-            f"tag {key!r} cannot be used on Alibaba Cloud: up to 128 characters, not aliyun or acs:"
-        )
-    if len(value) > 128:
-        raise UsageError(f"the value of tag {key!r} cannot be used on Alibaba Cloud: up to 128 characters")
-    if any(scheme in text.lower() for text in (key, value) for scheme in ("http://", "https://")):
-        raise UsageError(f"tag {key!r} cannot be used on Alibaba Cloud: no http:// or https:// in it")
 
 
 def release_time(deadline: datetime | None, now: datetime) -> str | None:

@@ -1,4 +1,7 @@
-"""The image of an order (``images.toml``): public ids contain a date, so the newest is looked up."""
+"""How a box boots: the image of an order (``images.toml``), and the metadata service.
+
+Public ids contain a date, so the newest is looked up.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gpucloud.clouds.abilities import Boot
 from gpucloud.clouds.kit import ImageRow, image_row, read_images
 from gpucloud.resources import Order
 from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.errors import NoImageError, reading
 from gpucloud_alibaba.models import ecs_models
+from gpucloud_templates import Metadata
 from gpucloud_templates.software import Image as BootImage
 from gpucloud_templates.software import driver, own_image
 
@@ -59,18 +64,6 @@ def image_for(recipe: str, arch: str) -> Image:
     """
     own = "an image id of your own (m-…, ….vhd)"
     return image_row(table(), recipe, arch, "", cloud="Alibaba Cloud", own=own)
-
-
-def boot_image(recipe: str, arch: str) -> BootImage:
-    """The image of a recipe, or a user's own image.
-
-    Raises:
-        UsageError: no row fits.
-    """
-    if is_own(recipe):
-        return own_image(recipe)
-    image = image_for(recipe, arch)
-    return BootImage(name=f"{image.prefix}*", **image.contents)
 
 
 def own(ecs: Any, order: Order) -> Found:
@@ -160,3 +153,38 @@ def _public(image: Image, ecs: Any, order: Order) -> list[Any]:
         if len(shown) < PAGE_SIZE:
             break
     return seen
+
+
+class AlibabaBoot(Boot):
+    """How boxes boot: their images, and the metadata service of ECS."""
+
+    def boot_image(self, recipe: str, arch: str, instance_type: str, /) -> BootImage:  # noqa: ARG002  (images fit every type)
+        """The image of a recipe, or a user's own image.
+
+        Raises:
+            UsageError: no row fits.
+        """
+        if is_own(recipe):
+            return own_image(recipe)
+        image = image_for(recipe, arch)
+        return BootImage(name=f"{image.prefix}*", **image.contents)
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata service in hardened mode (ECS user guide, "Query the interruption events ...").
+
+        The notice comes five minutes before.
+        """
+        return Metadata(
+            url="http://100.100.100.200",
+            notice="/latest/meta-data/instance/spot/termination-time",
+            notice_s=300,
+            token_path="/latest/api/token",  # noqa: S106  (where one is got)
+            token_ttl_header="X-aliyun-ecs-metadata-token-ttl-seconds",  # noqa: S106
+            token_header="X-aliyun-ecs-metadata-token",  # noqa: S106
+        )
+
+    @property
+    def self_delete(self) -> None:
+        """None: the bill ends without an identity of the box."""
+        return

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gpucloud.clouds.abilities import Firewall
 from gpucloud.clouds.kit import together
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import UsageError
-from gpucloud.resources import TAG_PREFIX, Order, ResourceKind
+from gpucloud.resources import TAG_PREFIX, Order, Ref, ResourceKind
+from gpucloud_alibaba.account import AlibabaAccount
 from gpucloud_alibaba.clients import Clients, listed
 from gpucloud_alibaba.describe import ref_of
 from gpucloud_alibaba.errors import AlibabaNotReadyError, named, reading
@@ -335,3 +337,15 @@ def _let_in(clients: Clients, region: str, group: str, rules: Sequence[Rule]) ->
 def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
     for start in range(0, len(items), RULES_PER_CALL):
         yield items[start : start + RULES_PER_CALL]
+
+
+class AlibabaFirewall(Firewall):
+    """The group's rules, changed while the box runs."""
+
+    def __init__(self, account: AlibabaAccount) -> None:
+        self._account = account
+
+    def admit(self, group: Ref, cidrs: Sequence[str], ports: Sequence[int], /) -> None:
+        """Allows only these sources; traffic among the nodes of one box needs no rule."""
+        self._account.refuse_foreign(group)
+        set_rules(self._account.clients, group.region, group.id, wanted_rules(cidrs, ports))

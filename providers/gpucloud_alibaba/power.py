@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from gpucloud.resources import Ref, State
-from gpucloud_alibaba.clients import Clients
+from gpucloud.clouds.abilities import Power
+from gpucloud.resources import Machine, Ref, Resource, State
+from gpucloud_alibaba.account import AlibabaAccount
 from gpucloud_alibaba.errors import code_of
 from gpucloud_alibaba.models import ecs_models
 
@@ -18,31 +19,50 @@ WRONG_STATUS = "IncorrectInstanceStatus"
 """A stop takes a running instance, and a start a stopped one."""
 
 
-def why_not_stop(*, local_disks: bool) -> str | None:
-    """Why an instance would be billed on while it is stopped, as a clause."""
-    if local_disks:
-        return "Alibaba Cloud bills types with local disks also while they are stopped"
-    return None
+class AlibabaPower(Power):
+    """Stops and starts instances.
 
+    Args:
+        account: the account.
+        get: reads an instance.
+    """
 
-def stop(clients: Clients, ref: Ref, state: Callable[[], State]) -> None:
-    """Requests the stop; one that is stopped already is fine. ``state`` reads the instance's state."""
-    asked = ecs_models().StopInstanceRequest(instance_id=ref.id, stopped_mode="StopCharging")
-    ecs = clients.ecs(ref.region)
-    _unless_done(lambda: ecs.stop_instance(asked), state, {State.STOPPING, State.STOPPED})
+    def __init__(self, account: AlibabaAccount, get: Callable[[Ref], Resource]) -> None:
+        self._account = account
+        self._get = get
 
+    @property
+    def timer_deletes(self) -> bool:
+        """The release time of an instance releases it with its disks."""
+        return True
 
-def start(clients: Clients, ref: Ref, state: Callable[[], State]) -> None:
-    """Requests the start; one that runs is fine. ``state`` reads the instance's state."""
-    asked = ecs_models().StartInstanceRequest(instance_id=ref.id)
-    ecs = clients.ecs(ref.region)
-    _unless_done(lambda: ecs.start_instance(asked), state, {State.PENDING, State.RUNNING})
+    def why_not_stop(self, machine: Machine, /, *, local_disks: bool) -> str | None:  # noqa: ARG002
+        """Types with local disks have no economical mode."""
+        if local_disks:
+            return "Alibaba Cloud bills types with local disks also while they are stopped"
+        return None
 
+    def stop(self, ref: Ref, /) -> None:
+        """Stops an instance in economical mode; one that is stopped already is fine.
 
-def _unless_done(call: Callable[[], object], state: Callable[[], State], done: Collection[State]) -> None:
-    """Makes a call; its refusal is fine if an earlier try, whose answer was lost, has done its work."""
-    try:
-        call()
-    except Exception as error:
-        if code_of(error) != WRONG_STATUS or state() not in done:
-            raise
+        Whether it is billed on shows only when it is read.
+        """
+        self._account.refuse_foreign(ref)
+        asked = ecs_models().StopInstanceRequest(instance_id=ref.id, stopped_mode="StopCharging")
+        ecs = self._account.clients.ecs(ref.region)
+        self._unless_done(lambda: ecs.stop_instance(asked), ref, {State.STOPPING, State.STOPPED})
+
+    def start(self, ref: Ref, /) -> None:
+        """Starts a stopped instance, if its zone has capacity; one that runs is fine."""
+        self._account.refuse_foreign(ref)
+        asked = ecs_models().StartInstanceRequest(instance_id=ref.id)
+        ecs = self._account.clients.ecs(ref.region)
+        self._unless_done(lambda: ecs.start_instance(asked), ref, {State.PENDING, State.RUNNING})
+
+    def _unless_done(self, call: Callable[[], object], ref: Ref, done: Collection[State]) -> None:
+        """Makes a call; its refusal is fine if an earlier try, whose answer was lost, has done its work."""
+        try:
+            call()
+        except Exception as error:
+            if code_of(error) != WRONG_STATUS or self._get(ref).state not in done:
+                raise

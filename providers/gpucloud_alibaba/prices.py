@@ -1,15 +1,15 @@
-"""Reads current prices, and the capacity that the account already holds."""
+"""Reads current prices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE
-from gpucloud.clouds.kit import amount_of, in_threads
+from gpucloud.clouds.kit import amount_of
 from gpucloud.errors import ErrorClass
-from gpucloud.resources import HeldCapacity, Quote
+from gpucloud.resources import Quote
 from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD, moment
 from gpucloud_alibaba.errors import MalformedAnswerError, classify, named, reading
@@ -23,33 +23,6 @@ DISK_CATEGORY = "cloud_essd"
 alone refuse the default, an ultra disk (alibabacloud-ecs20140526 7.11.8, DescribePrice)."""
 WINDOW = timedelta(hours=24)
 PAGES = 100  # of 1000 prices each; more is a broken endpoint
-
-
-def quotes(
-    ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase, *, now: datetime
-) -> Sequence[Quote]:
-    """Today's prices; types that are not sold in the region are left out."""
-    ask = _asker(purchase)
-    if ask is None:
-        return ()
-
-    def of_type(instance_type: str) -> list[Quote]:
-        return if_sold(lambda: ask(ecs, region, instance_type, now))
-
-    return [quote for found in in_threads(of_type, instance_types) for quote in found]
-
-
-def _asker(purchase: Purchase) -> Callable[[Any, str, str, datetime], Iterable[Quote]] | None:
-    """What asks for the price of a type; ``None`` for held capacity, which is paid for already."""
-    match purchase:
-        case Purchase.ON_DEMAND:
-            return _on_demand
-        case Purchase.SPOT:
-            return spot
-        case Purchase.RESERVED:
-            return None
-        case _:
-            assert_never(purchase)
 
 
 def if_sold(ask: Callable[[], Iterable[T]]) -> list[T]:
@@ -72,7 +45,7 @@ def _unsold(error_class: ErrorClass, code: str) -> bool:
 # --- on-demand
 
 
-def _on_demand(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[Quote]:
+def on_demand(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterator[Quote]:
     """The price of the machine alone: one price for all zones of a region."""
     told, currency = price_of(ecs, region, instance_type)
     if (amount := amount_of(told)) is not None:
@@ -198,60 +171,3 @@ def _history(ecs: Any, region: str, instance_type: str, now: datetime) -> Iterab
             return
         offset = following
     raise MalformedAnswerError(f"the history of spot prices gave {PAGES} pages and still more")
-
-
-# --- held capacity
-
-
-def held(ecs: Any, region: str, instance_types: Sequence[str]) -> Sequence[HeldCapacity]:
-    """Private pools of these types with free capacity: capacity reservations and elasticity assurances."""
-    if not instance_types:
-        return ()
-    return [
-        HeldCapacity(
-            cloud=CLOUD,
-            region=region,
-            zone=share.zone_id,
-            instance_type=share.instance_type,
-            id=pool,
-            free=int(share.available_amount),
-            purchase="reservation",
-        )
-        for pool, shares in (*_reservations(ecs, region), *_assurances(ecs, region))
-        for share in shares
-        if share.instance_type in instance_types and share.zone_id and int(share.available_amount or 0) > 0
-    ]
-
-
-def _reservations(ecs: Any, region: str) -> Iterator[tuple[str, Sequence[Any]]]:
-    models = ecs_models()
-
-    token: str | None = None
-    for _ in range(PAGES):
-        asked = models.DescribeCapacityReservationsRequest(
-            region_id=region, status="Active", max_results=100, next_token=token
-        )
-        body = ecs.describe_capacity_reservations(asked).body
-        with reading("DescribeCapacityReservations"):
-            for item in listed(body.capacity_reservation_set.capacity_reservation_item):
-                yield named(item.private_pool_options_id), listed(item.allocated_resources.allocated_resource)
-            token = body.next_token
-        if not token:
-            return
-
-
-def _assurances(ecs: Any, region: str) -> Iterator[tuple[str, Sequence[Any]]]:
-    models = ecs_models()
-
-    token: str | None = None
-    for _ in range(PAGES):
-        asked = models.DescribeElasticityAssurancesRequest(
-            region_id=region, status="Active", max_results=100, next_token=token
-        )
-        body = ecs.describe_elasticity_assurances(asked).body
-        with reading("DescribeElasticityAssurances"):
-            for item in listed(body.elasticity_assurance_set.elasticity_assurance_item):
-                yield named(item.private_pool_options_id), listed(item.allocated_resources.allocated_resource)
-            token = body.next_token
-        if not token:
-            return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, assert_never
+from typing import assert_never
 
+from gpucloud.clouds.abilities import Quotas
 from gpucloud.resources import Quota
+from gpucloud_alibaba.account import AlibabaAccount
 from gpucloud_alibaba.clients import listed
 from gpucloud_alibaba.describe import CLOUD
 from gpucloud_alibaba.errors import reading
@@ -26,40 +28,44 @@ REQUEST = (
 vCPUs of a region is not documented there: UNVERIFIED, so the user looks it up."""
 
 
-def headroom(ecs: Any, region: str, instance_types: Sequence[str], purchase: Purchase) -> Sequence[Quota]:
-    """The region's vCPU quota for a way of paying; held capacity counts against none.
+class AlibabaQuotas(Quotas):
+    """The vCPU quota of a region."""
 
-    Limits of single types are in the Quota Center only and are not read.
-    """
-    models = ecs_models()
+    def __init__(self, account: AlibabaAccount) -> None:
+        self._account = account
 
-    counted = _counted_as(purchase)
-    if counted is None or not instance_types:
-        return ()
-    limit, used = (f"{what}-{counted}-instance-vcpu-count" for what in ("max", "used"))
-    asked = models.DescribeAccountAttributesRequest(region_id=region, attribute_name=[limit, used])
-    body = ecs.describe_account_attributes(asked).body
-    values: dict[str, Decimal] = {}
-    with reading("DescribeAccountAttributes"):
-        for item in listed(body.account_attribute_items.account_attribute_item):
-            shown = item.attribute_values.value_item if item.attribute_values else None
-            if item.attribute_name in {limit, used} and shown:  # others are no numbers
-                values[item.attribute_name] = Decimal(str(shown[0].value))
-        if limit not in values:
+    def headroom(self, region: str, instance_types: Sequence[str], purchase: Purchase, /) -> Sequence[Quota]:
+        """The region's vCPU quota for a way of paying; held capacity counts against none.
+
+        Limits of single types are in the Quota Center only and are not read.
+        """
+        counted = _counted_as(purchase)
+        if counted is None or not instance_types:
             return ()
-        return [
-            Quota(
-                cloud=CLOUD,
-                region=region,
-                name=limit,
-                instance_types=tuple(instance_types),
-                unit="vcpus",
-                limit=values[limit],
-                used=values.get(used),
-                fix=FIX,
-                request=REQUEST.format(region=region),
-            )
-        ]
+        limit, used = (f"{what}-{counted}-instance-vcpu-count" for what in ("max", "used"))
+        asked = ecs_models().DescribeAccountAttributesRequest(region_id=region, attribute_name=[limit, used])
+        body = self._account.clients.ecs(region).describe_account_attributes(asked).body
+        values: dict[str, Decimal] = {}
+        with reading("DescribeAccountAttributes"):
+            for item in listed(body.account_attribute_items.account_attribute_item):
+                shown = item.attribute_values.value_item if item.attribute_values else None
+                if item.attribute_name in {limit, used} and shown:  # others are no numbers
+                    values[item.attribute_name] = Decimal(str(shown[0].value))
+            if limit not in values:
+                return ()
+            return [
+                Quota(
+                    cloud=CLOUD,
+                    region=region,
+                    name=limit,
+                    instance_types=tuple(instance_types),
+                    unit="vcpus",
+                    limit=values[limit],
+                    used=values.get(used),
+                    fix=FIX,
+                    request=REQUEST.format(region=region),
+                )
+            ]
 
 
 def _counted_as(purchase: Purchase) -> str | None:

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, BinaryIO
 
 from gpucloud.clouds.kit import bounded
-from gpucloud.clouds.object_store import StorageGrant, StorageLease, StoredObject, StorePlace, StoreSize
+from gpucloud.clouds.object_store import (
+    ObjectStore,
+    StorageGrant,
+    StorageLease,
+    StoredObject,
+    StorePlace,
+    StoreSize,
+)
 from gpucloud.errors import UsageError
+from gpucloud_alibaba.account import AlibabaAccount
 from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.errors import MalformedAnswerError, code_of, named, reading
 
@@ -32,11 +40,10 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9.@_-]")
 _LONGEST_NAME = 32
 
 
-class Oss:
+class Oss(ObjectStore):
     """OSS, for this account."""
 
-    def __init__(self, clients: Clients, account: Callable[[], str]) -> None:
-        self._clients = clients
+    def __init__(self, account: AlibabaAccount) -> None:
         self._account = account
 
     @property
@@ -47,7 +54,7 @@ class Oss:
     def locate(self, address: str, /) -> tuple[StorePlace, str]:
         """A bucket of this account, and the rest of the address."""
         bucket, _, folder = address.partition("/")
-        return self._find(self._account(), bucket, folder), folder
+        return self._find(self._account.number(), bucket, folder), folder
 
     def _find(self, account: str, bucket: str, folder: str, /) -> StorePlace:
         """A bucket of the caller's own account, and its region, once a folder of it could be listed.
@@ -60,7 +67,9 @@ class Oss:
         if not _BUCKET.fullmatch(bucket):
             raise UsageError(f"{bucket!r} is not a name of a bucket", hint="use oss://BUCKET/PATH")
         # The list has the account's own buckets alone, and the name itself before longer ones.
-        answer = self._clients.oss(self._clients.home_region).ask("ListBuckets", prefix=bucket, max_keys=1)
+        answer = self._account.clients.oss(self._account.clients.home_region).ask(
+            "ListBuckets", prefix=bucket, max_keys=1
+        )
         with reading("ListBuckets"):
             regions = {named(each.name): named(each.region) for each in answer.buckets or ()}
         if bucket not in regions:
@@ -70,7 +79,7 @@ class Oss:
             )
         place = StorePlace(container=bucket, region=regions[bucket], account=account)
         try:
-            _page(self._clients, place, folder, most=1)
+            _page(self._account.clients, place, folder, most=1)
         except Exception as error:
             if code_of(error) != "PublicEndpointForbidden":
                 raise
@@ -83,7 +92,7 @@ class Oss:
         found: list[str] = []
         token: str | None = None
         for _ in range(PAGES):
-            page = _page(self._clients, place, path, token=token)
+            page = _page(self._account.clients, place, path, token=token)
             found += [str(each.prefix).removesuffix("/") for each in page.common_prefixes or ()]
             found += [str(each.key) for each in page.contents or ()]
             token = page.next_continuation_token
@@ -96,7 +105,7 @@ class Oss:
         files = size = 0
         token: str | None = None
         for _ in range(PAGES):
-            page = _page(self._clients, place, path, token=token, deep=True)
+            page = _page(self._account.clients, place, path, token=token, deep=True)
             sizes = [int(each.size) for each in page.contents or () if not str(each.key).endswith("/")]
             files, size = files + len(sizes), size + sum(sizes)
             token = page.next_continuation_token
@@ -109,7 +118,7 @@ class Oss:
         found: list[StoredObject] = []
         token: str | None = None
         for _ in range(PAGES):
-            page = _page(self._clients, place, path, token=token, deep=True)
+            page = _page(self._account.clients, place, path, token=token, deep=True)
             found += [
                 StoredObject(path=str(each.key), size_bytes=int(each.size))
                 for each in page.contents or ()
@@ -126,7 +135,7 @@ class Oss:
         Raises:
             LongerError: it has more bytes than that.
         """
-        answer = self._clients.oss(place.region).ask("GetObject", bucket=place.container, key=path)
+        answer = self._account.clients.oss(place.region).ask("GetObject", bucket=place.container, key=path)
         with answer.body as body:
             size = bounded(body.iter_bytes(block_size=CHUNK), target, most)
         if size != answer.content_length:
@@ -139,11 +148,13 @@ class Oss:
             if kms_key is None
             else {"server_side_encryption": "KMS", "server_side_encryption_key_id": kms_key}
         )
-        self._clients.oss(place.region).ask("PutObject", bucket=place.container, key=path, body=source, **key)
+        self._account.clients.oss(place.region).ask(
+            "PutObject", bucket=place.container, key=path, body=source, **key
+        )
 
     def delete_object(self, place: StorePlace, path: str, /) -> None:
         """Deletes an object; OSS says nothing where there is none."""
-        self._clients.oss(place.region).ask("DeleteObject", bucket=place.container, key=path)
+        self._account.clients.oss(place.region).ask("DeleteObject", bucket=place.container, key=path)
 
     def lend(self, grant: StorageGrant, /) -> StorageLease:
         """Keys for an hour, of a session of a role.
@@ -159,8 +170,8 @@ class Oss:
                 hint=f"use a shorter path in {'data' if grant.writes is None else 'checkpoint_to'}",
             )
         try:
-            answer = self._clients.call(
-                "sts", self._clients.home_region, "AssumeRole", _session(grant, narrowed)
+            answer = self._account.clients.call(
+                "sts", self._account.clients.home_region, "AssumeRole", _session(grant, narrowed)
             )["body"]
         except Exception as error:
             if code_of(error) != "EntityNotExist.Role":
@@ -180,7 +191,7 @@ class Oss:
                 "region": grant.place.region,
                 "no_check_bucket": "true",
                 **_encryption(grant.kms_key),
-                **_service(self._clients, grant.place.region),
+                **_service(self._account.clients, grant.place.region),
             }
         folder = grant.place.container
         return StorageLease(ends_at=ends_at, folder=folder, reading=options, writing=options)

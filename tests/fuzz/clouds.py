@@ -37,7 +37,7 @@ from gpucloud_azure.provider import AzureProvider
 from tests.fuzz.shown import is_shown
 from tests.providers import alibaba_wire, aws_wire, azure_wire
 from tests.providers.answers import Damage, alibaba_answer, aws_answer, azure_answer
-from tests.providers.readers import AT, READERS, account_of, read
+from tests.providers.readers import AT, READERS, read
 
 MOST_CALLS = 60
 """Of one input: a call beyond is not answered."""
@@ -232,7 +232,7 @@ class _Sdk:
 
 @cache
 def _sdk(cloud: str) -> _Sdk:
-    sdk = _Sdk(account_of(CLOUDS[cloud][0]()).clients, Wire(cache(CLOUDS[cloud][1])))
+    sdk = _Sdk(CLOUDS[cloud][0]().own_account.clients, Wire(cache(CLOUDS[cloud][1])))
     if cloud == "aws":
         events = sdk.clients._opened().events
         events.register("before-call", sdk.known)
@@ -246,7 +246,7 @@ def connected(cloud: str, **given: Any) -> Iterator[tuple[Any, Wire]]:
     sdk = _sdk(cloud)
     sdk.wire = Wire(sdk.wire.whole, **given)
     provider = CLOUDS[cloud][0]()
-    account_of(provider).clients = sdk.own() if given else sdk.clients
+    provider.own_account.clients = sdk.own() if given else sdk.clients
     pool: Any = urllib3.HTTPConnectionPool
     real, sleep = pool.urlopen, time.sleep
     try:  # by hand: `mock` takes a hundred times as long

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gpucloud.clouds.abilities import Inquiry, PriceList, Traits
-from gpucloud.clouds.kit import first_of
 from gpucloud.clouds.provider import DeletionGraph, Record, Verdict
 from gpucloud.errors import RULES, ErrorClass, Scope
 from gpucloud.resources import (
@@ -347,7 +346,8 @@ class MemoryProvider:
 
     def ability(self, kind: type[A], /) -> A | None:
         forgets = self.cloud.temperament.forgets_the_dead
-        return first_of(kind, (self, Traits(forgets_ended=forgets, lists_machines=not forgets)))
+        able = (self, Traits(forgets_ended=forgets, lists_machines=not forgets))
+        return next((each for each in able if isinstance(each, kind)), None)
 
     def tariff_inquiries(self, regions: Sequence[str] | None, /) -> Sequence[Inquiry]:
         return ()

@@ -108,11 +108,6 @@ ROLES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def account_of(cloud: Any) -> Any:
-    """What has the clients of a provider."""
-    return getattr(cloud, "own_account", cloud)
-
-
 def ended(cloud: Any, at: Place) -> Iterator[object]:
     if cloud.name in ROLES:
         end = End(at=LATER, **ROLES[cloud.name])
@@ -129,7 +124,7 @@ def inquiries(list_of: Callable[[], Any]) -> Iterator[object]:
 
 
 READERS: Mapping[str, Callable[[Any, Place], Iterator[Any]]] = {
-    "account": lambda cloud, _at: iter([type(cloud)(account_of(cloud).clients.profile).account]),
+    "account": lambda cloud, _at: iter([type(cloud)(cloud.own_account.clients.profile).account]),
     "identity": lambda cloud, _at: iter([able(cloud, Checkup).identity]),
     "permissions": lambda cloud, at: iter([lambda: able(cloud, Checkup).permissions(at.region)]),
     "get": lambda cloud, at: (lambda kind=kind: cloud.get(at.ref(kind)) for kind in at.ids),

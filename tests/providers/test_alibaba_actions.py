@@ -65,7 +65,7 @@ def test_a_purchase_cannot_be_sent_with_the_providers_own_clients(
 ) -> None:
     request = getattr(ecs_models(), f"{action}Request")(**parameters)
     with pytest.raises(ActionRefusedError, match="was not sent"):
-        getattr(AlibabaProvider(own_profile()).clients.ecs(REGION), method_of(action))(request)
+        getattr(AlibabaProvider(own_profile()).own_account.clients.ecs(REGION), method_of(action))(request)
     assert not wire.sent
 
 
@@ -83,7 +83,9 @@ def test_a_launch_that_would_buy_a_subscription_cannot_be_sent(
     wire: Wire, parameters: dict[str, Any]
 ) -> None:
     with pytest.raises(ActionRefusedError, match="was not sent"):
-        AlibabaProvider(own_profile()).clients.ecs(REGION).run_instances(asked("RunInstances", **parameters))
+        AlibabaProvider(own_profile()).own_account.clients.ecs(REGION).run_instances(
+            asked("RunInstances", **parameters)
+        )
     assert not wire.sent
 
 
@@ -105,7 +107,7 @@ def test_the_same_purchase_would_reach_the_wire_from_an_ordinary_client(wire: Wi
 def test_nothing_can_be_sent_past_the_list_asynchronously(wire: Wire) -> None:
     import asyncio
 
-    ecs = AlibabaProvider(own_profile()).clients.ecs(REGION)
+    ecs = AlibabaProvider(own_profile()).own_account.clients.ecs(REGION)
     with pytest.raises(NotImplementedError):
         asyncio.run(ecs.renew_instance_async(ecs_models().RenewInstanceRequest(instance_id="i-1")))
     assert not wire.sent
@@ -201,7 +203,7 @@ def test_a_refusal_is_not_tried_again_by_the_sdk(wire: Wire) -> None:
     wire.say("RunInstances", refusal("ServiceUnavailable", status=503))
     request = asked("RunInstances", instance_charge_type="PostPaid")
     with pytest.raises(Exception, match="ServiceUnavailable"):
-        AlibabaProvider(own_profile()).clients.ecs(REGION).run_instances(request)
+        AlibabaProvider(own_profile()).own_account.clients.ecs(REGION).run_instances(request)
     assert len(wire.sent["RunInstances"]) == 1
 
 

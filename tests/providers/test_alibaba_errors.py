@@ -33,7 +33,7 @@ ROWS = on_the_wire("alibaba")
 def run_instances(provider: AlibabaProvider) -> object:
     models = ecs_models()
     request = models.RunInstancesRequest(region_id="cn-hangzhou", instance_charge_type="PostPaid")
-    return provider.clients.ecs("cn-hangzhou").run_instances(request)
+    return provider.own_account.clients.ecs("cn-hangzhou").run_instances(request)
 
 
 def refused(wire: Wire, answer: Answer) -> Verdict:
@@ -95,7 +95,7 @@ def test_a_group_that_is_missing_is_gone_when_deleted_and_late_when_used(wire: W
     )
     wire.say("DeleteSecurityGroup", refusal("InvalidSecurityGroupId.NotFound", status=404))
     request = ecs_models().DeleteSecurityGroupRequest(region_id="cn-hangzhou", security_group_id="sg-1")
-    ecs = AlibabaProvider(own_profile()).clients.ecs("cn-hangzhou")
+    ecs = AlibabaProvider(own_profile()).own_account.clients.ecs("cn-hangzhou")
     verdict = classify(raised(lambda: ecs.delete_security_group(request)))
     assert verdict is not None
     assert verdict.error_class is ErrorClass.NOT_FOUND
@@ -170,7 +170,7 @@ def test_a_failed_connection_is_told_without_the_boot_script_that_travels_in_the
     request = ecs_models().RunInstancesRequest(
         region_id="cn-hangzhou", instance_charge_type="PostPaid", user_data="c2VjcmV0LWhvc3Qta2V5"
     )
-    ecs = AlibabaProvider(own_profile()).clients.ecs("cn-hangzhou")
+    ecs = AlibabaProvider(own_profile()).own_account.clients.ecs("cn-hangzhou")
     verdict = classify(raised(lambda: ecs.run_instances(request)))
     assert verdict is not None
     assert "refused" in verdict.message

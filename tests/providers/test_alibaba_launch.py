@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ import pytest
 
 from gpucloud.clouds.abilities import ConsoleLog, Deadlines, Firewall, Preflight
 from gpucloud.errors import ErrorClass, Scope, UsageError
-from gpucloud.resources import BadTags, Machine, Resource, ResourceKind, Search, State
+from gpucloud.resources import BadTags, Machine, Ref, Resource, ResourceKind, Search, State
 from gpucloud_alibaba import network
 from gpucloud_alibaba.descriptions import description_of, tags_in
 from gpucloud_alibaba.errors import NoErdmaError, classify
@@ -163,7 +163,7 @@ def test_several_instances_are_in_a_set_and_joined_by_erdma(
     found = alibaba.find(Search(box="box-1", regions=("cn-shenzhen",))).resources
     [placement] = [each for each in found if each.ref.kind is ResourceKind.PLACEMENT_GROUP]
     assert (placement.ref.id, placement.tags) == (made, wanted.tags)
-    nics = alibaba.clients.ecs("cn-shenzhen").describe_network_interfaces(
+    nics = alibaba.own_account.clients.ecs("cn-shenzhen").describe_network_interfaces(
         ecs_models().DescribeNetworkInterfacesRequest(region_id="cn-shenzhen")
     )
     each_nic = nics.body.network_interface_sets.network_interface_set
@@ -210,7 +210,7 @@ def test_sets_of_others_are_not_ours_whatever_their_names(
     alibaba: AlibabaProvider, sandbox: SandboxClient
 ) -> None:
     wanted = order(**CLOSE, account=alibaba.account())
-    ecs, models = alibaba.clients.ecs("cn-shenzhen"), ecs_models()
+    ecs, models = alibaba.own_account.clients.ecs("cn-shenzhen"), ecs_models()
     theirs = models.CreateDeploymentSetRequest(
         region_id="cn-shenzhen", deployment_set_name=set_name(wanted), description="gpucloud box=other"
     )
@@ -861,11 +861,17 @@ def test_a_box_without_an_end_is_not_released(wire: Wire) -> None:
     assert wire.sent["TagResources"][0]["Tag.1.Value"] == "none"
 
 
-@pytest.mark.parametrize("verb", ["delete", "console"])
-def test_what_belongs_to_another_account_is_never_touched(wire: Wire, verb: str) -> None:
+@pytest.mark.parametrize(
+    "verb",
+    [lambda cloud: cloud.delete, lambda cloud: able(cloud, ConsoleLog).console],
+    ids=["delete", "console"],
+)
+def test_what_belongs_to_another_account_is_never_touched(
+    wire: Wire, verb: Callable[[AlibabaProvider], Callable[[Ref], object]]
+) -> None:
     """Another account would show nothing, which must not pass for gone."""
     with pytest.raises(UsageError, match=f"for {ACCOUNT}"):
-        getattr(provider(), verb)(ref(ResourceKind.INSTANCE, "i-1", account="999"))
+        verb(provider())(ref(ResourceKind.INSTANCE, "i-1", account="999"))
     assert set(wire.sent) == {"GetCallerIdentity"}
 
 

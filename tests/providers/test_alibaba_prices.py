@@ -184,7 +184,10 @@ def told_of(wire: Wire, *rows: tuple[str, str, Any]) -> PriceList:
     """What is made of such an answer."""
     wire.say("DescribeSpotAdvice", advice(*rows))
     wire.say("DescribeAvailableResource", selling(T4))
-    asked = price_list.region_inquiry(provider().clients.ecs(REGION), REGION, [T4], NOW).ask().further or ()
+    asked = (
+        price_list.region_inquiry(provider().own_account.clients.ecs(REGION), REGION, [T4], NOW).ask().further
+        or ()
+    )
     return next(each for each in asked if each.name.startswith("interruptions")).ask()
 
 

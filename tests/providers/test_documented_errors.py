@@ -105,9 +105,11 @@ def ask_alibaba(provider: Any, call: str) -> object:
     if product == "oss":
         members = {} if action == "ListBuckets" else {"bucket": "lab"}
         members |= {"key": "a"} if action.endswith("Object") else {}
-        return provider.clients.oss("cn-hangzhou").ask(action, **members)
+        return provider.own_account.clients.oss("cn-hangzhou").ask(action, **members)
     charged = {"InstanceChargeType": "PostPaid"} if action == "RunInstances" else {}
-    return provider.clients.call(product, "cn-hangzhou", action, {"RegionId": "cn-hangzhou", **charged})
+    return provider.own_account.clients.call(
+        product, "cn-hangzhou", action, {"RegionId": "cn-hangzhou", **charged}
+    )
 
 
 def ask_azure(provider: Any, call: str) -> object:

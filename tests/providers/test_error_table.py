@@ -135,7 +135,7 @@ def ask_alibaba(provider: Any) -> object:
     from alibabacloud_ecs20140526.models import RunInstancesRequest
 
     request = RunInstancesRequest(region_id="cn-hangzhou", instance_charge_type="PostPaid")
-    return provider.clients.ecs("cn-hangzhou").run_instances(request)
+    return provider.own_account.clients.ecs("cn-hangzhou").run_instances(request)
 
 
 def opened(cloud: str) -> Provider:

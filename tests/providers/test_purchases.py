@@ -10,6 +10,7 @@ import pytest
 from gpucloud.clouds.abilities import Preflight
 from gpucloud.resources import Bounds
 from gpucloud_alibaba import create as alibaba
+from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws import create as aws
 from gpucloud_aws.privileges import AwsAccessPolicies
 from gpucloud_aws.provider import AwsProvider
@@ -30,7 +31,7 @@ def of_aws(purchase: Purchase) -> object:
 
 def of_alibaba(purchase: Purchase) -> object:
     order = alibaba_wire.order(purchase=purchase, reservation="crp-1")
-    alibaba.check(order)
+    able(AlibabaProvider(own_profile()), Preflight).check(order)
     return alibaba.market_of(order, 9.0)
 
 

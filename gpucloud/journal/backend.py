@@ -72,8 +72,9 @@ class Writer(Reader, ABC):
     def _has(self, event: str) -> bool:
         return bool(self._rows("SELECT 1 AS one FROM events WHERE id = :id", {"id": event}))
 
-    def _read(self, ids: Collection[str], *, fresh: bool) -> dict[str, State | None]:  # noqa: ARG002
-        return {id_: super(Writer, self).state(id_) for id_ in ids}
+    @abstractmethod
+    def _read(self, ids: Collection[str], *, fresh: bool) -> dict[str, State | None]:
+        """What the events of these ids fold to, before this change."""
 
     @abstractmethod
     def _write(self, stored: StoredEvent, after: State) -> None:

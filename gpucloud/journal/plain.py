@@ -12,39 +12,53 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Data = Mapping[str, Any]
 """Plain JSON."""
 
 Read = Callable[[Any], Any]
 """Makes a value of plain JSON."""
+Write = Callable[[Any], Any]
+"""Makes plain JSON of a value."""
 
 
-def plain(value: Any) -> Any:  # noqa: PLR0911  (one per kind of value)
+def plain(value: Any) -> Any:
     """A value as plain JSON: decimals and times as strings, without the fields that are not set."""
-    match value:
-        case Enum():
-            return str(value)
-        case str() | int() | float() | None:
-            return value
-        case list() | tuple():
-            return [plain(each) for each in cast("Sequence[Any]", value)]
-        case Decimal():
-            return format(value, "f")
-        case date():  # a datetime too
-            return value.isoformat()
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            values = ((each, getattr(value, each.name)) for each in fields(value))
-            return {
-                each.name: plain(item)
-                for each, item in values
-                if item is not None or each.default is not None
-            }
-        case Mapping():  # at last: what is none is compared with each of an SDK's thousand models
-            return {str(key): plain(each) for key, each in cast("Data", value).items()}
-        case _:
-            return value
+    kind: Any = type(value)
+    return _writer(kind)(value)
+
+
+@cache
+def _writer(kind: Any) -> Write:  # noqa: PLR0911  (one per kind of value)
+    """Gives the function that makes plain JSON of the values of one type."""
+    if issubclass(kind, Enum):
+        return str
+    if issubclass(kind, str | int | float | NoneType):
+        return _as_it_is
+    if issubclass(kind, list | tuple):
+        return lambda value: [plain(each) for each in value]
+    if issubclass(kind, Decimal):
+        return lambda value: format(value, "f")
+    if issubclass(kind, date):  # a datetime too
+        return lambda value: value.isoformat()
+    if is_dataclass(kind):
+        return _fields_writer(kind)
+    return lambda value: {str(key): plain(each) for key, each in value.items()}
+
+
+def _fields_writer(kind: Any) -> Write:
+    names = [(each.name, each.default is None) for each in fields(kind)]
+
+    def write(value: Any) -> Any:
+        data: dict[str, Any] = {}
+        for name, may_be_left_out in names:
+            item = getattr(value, name)
+            if item is not None or not may_be_left_out:
+                data[name] = plain(item)
+        return data
+
+    return write
 
 
 @cache
@@ -109,9 +123,14 @@ def _mapping(each: Read) -> Read:
 def _dataclass(kind: type) -> Read:
     hints = get_type_hints(kind)
     readers = {each.name: reader(hints[each.name]) for each in fields(kind)}
+    texts = frozenset(each.name for each in fields(kind) if hints[each.name] is str)
 
     def read(value: Any) -> Any:
-        return kind(**{name: readers[name](item) for name, item in _checked(dict, value).items()})
+        values = {
+            name: item if type(item) is str and name in texts else readers[name](item)
+            for name, item in _checked(dict, value).items()
+        }
+        return kind(**values)
 
     return read
 

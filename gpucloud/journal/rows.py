@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from gpucloud.journal.budgets import Budget
@@ -37,7 +39,13 @@ _IN_COLUMNS = ("epoch", "number", "lease")
 
 def row_of(state: State) -> dict[str, Any]:
     """The row of a state, by :data:`COLUMNS`."""
-    document = {name: value for name, value in plain(state).items() if name not in _IN_COLUMNS}
+    kind: Any = type(state)
+    defaults = _defaults(kind)
+    document = {
+        name: value
+        for name, value in plain(state).items()
+        if name not in _IN_COLUMNS and (name not in defaults or value != defaults[name])
+    }
     return {
         **dict.fromkeys(COLUMNS),
         "id": state.id,
@@ -45,6 +53,14 @@ def row_of(state: State) -> dict[str, Any]:
         **_searched(state),
         "document": json.dumps(document, sort_keys=True),
     }
+
+
+@cache
+def _defaults(kind: Any) -> Data:
+    """The fields that a document leaves out where they have these values: most boxes have few of all."""
+    known = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    made = {each.name: each.default_factory() for each in fields(kind) if each.default_factory is not MISSING}
+    return {name: plain(value) for name, value in {**known, **made}.items() if name != "id"}
 
 
 def _searched(state: State) -> dict[str, Any]:

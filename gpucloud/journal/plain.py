@@ -25,8 +25,7 @@ Write = Callable[[Any], Any]
 
 def plain(value: Any) -> Any:
     """A value as plain JSON: decimals and times as strings, without the fields that are not set."""
-    kind: Any = type(value)
-    return _writer(kind)(value)
+    return _writer(value.__class__)(value)
 
 
 @cache

@@ -23,6 +23,7 @@ from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     HANDED_OVER,
     LAUNCHING,
+    OVER,
     BoxState,
     EndedBy,
 )
@@ -113,35 +114,39 @@ def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[Gpuc
 
 def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     """The work that is due, by clouds; a launch that died may have tried several."""
-    living = {box.id: box for box in context.journal.boxes(owner=context.owner, kind=None)}
-    resources, intents = context.journal.resources(), context.journal.intents(unresolved=True)
-    clouds: dict[str, set[str]] = defaultdict(set)
-    for box in living.values():
-        clouds[box.id].update([box.cloud] if box.cloud else [])
-    for row in resources:
-        clouds[row.box].add(row.ref.cloud)
-    for intent in intents:
-        clouds[intent.box].add(intent.cloud)
+    boxes = context.journal.unsettled(owner=context.owner)
+    living = {box.id: box for box in boxes if box.state not in OVER}
+    clouds = {box.id: _clouds_of(box) for box in boxes}
     young = context.clock() - CONSISTENCY_WINDOW
-    again = {row.box for row in resources if row.state != "gone_once" or row.at < young}
-    again |= {intent.box for intent in intents}
     due: dict[tuple[str, ...], _Due] = defaultdict(_Due)
     for box in living.values():
         if box.state is BoxState.READY and box.wanted.has_idle_limit:
-            due[tuple(sorted(clouds[box.id]))].ended.append(box)
+            due[clouds[box.id]].ended.append(box)
     for box in living.values():
         if box.is_halting and context.may_take(box.lease):
-            due[tuple(sorted(clouds[box.id]))].halting.append(box)
+            due[clouds[box.id]].halting.append(box)
     for box in remains(context, [box for box in living.values() if not box.is_halting]):
-        due[tuple(sorted(clouds[box.id]))].unwanted.append(box)
+        due[clouds[box.id]].unwanted.append(box)
     unwanted = {box.id for each in due.values() for box in each.unwanted}
     for id_, budget in used_up(context, [box for box in living.values() if box.id not in unwanted]).items():
         context.notice("settle", f"Budget {budget!r} is used up: ending {living[id_].name}")
-        due[tuple(sorted(clouds[id_]))].used_up.append(living[id_])
-    for box in context.journal.known(again - living.keys()):
-        if context.is_mine(box.owner):
-            due[tuple(sorted(clouds[box.id]))].over.append(box)
+        due[clouds[id_]].used_up.append(living[id_])
+    for box in boxes:
+        if box.id not in living and (box.unresolved or _is_to_be_seen_again(box, young)):
+            due[clouds[box.id]].over.append(box)
     return due
+
+
+def _clouds_of(box: Box) -> tuple[str, ...]:
+    """The clouds in which something of a box is or may be; its own, if it was ever placed."""
+    names = {box.cloud} if box.cloud else set[str]()
+    names |= {each.ref.cloud for each in box.present} | {each.cloud for each in box.unresolved}
+    return tuple(sorted(names))
+
+
+def _is_to_be_seen_again(box: Box, young: datetime) -> bool:
+    """Whether something of a box may be there, or was found to be gone only once and long enough ago."""
+    return any(each.state != "gone_once" or each.at < young for each in box.present)
 
 
 def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:

@@ -80,6 +80,11 @@ class Queries:
         with self._database.reading() as reader:
             return reader.boxes(owner, over=over, kind=kind)
 
+    def unsettled(self, *, owner: str) -> list[Box]:
+        """An owner's holdings that live, or have something that is or may be there; oldest first."""
+        with self._database.reading() as reader:
+            return reader.unsettled(owner)
+
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that the journal has, in whatever state."""
         with self._database.reading() as reader:

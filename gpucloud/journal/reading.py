@@ -16,10 +16,12 @@ from gpucloud.journal.events import read
 from gpucloud.journal.kinds import HOLDINGS, LIVING, Kind
 from gpucloud.journal.policy import Policy
 from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
-from gpucloud.journal.rows import UNRESOLVED, is_row_of, state_of, text_of
+from gpucloud.journal.rows import is_row_of, state_of, text_of
 from gpucloud.journal.state import State
 
 _IDS_AT_ONCE = 500
+_PRESENT, _UNRESOLVED = "present > 0", "unresolved > 0"
+"""Conditions as the indexes have them."""
 OF_SETTINGS = "budgets:"
 """The scope of what is read of budgets and the policy, as an owner; no login and no owner id has a colon."""
 
@@ -85,6 +87,11 @@ class Reader:
         ]
         return self._boxes(" AND ".join(conditions), {"owner": owner, "kind": kind and str(kind)})
 
+    def unsettled(self, owner: str) -> list[Box]:
+        """An owner's holdings that live, or have something that is or may be there; oldest first."""
+        parts = [f"SELECT id FROM states WHERE {each}" for each in (LIVING, _PRESENT, _UNRESOLVED)]  # noqa: S608
+        return self._boxes(f"{self.owned} AND id IN ({' UNION '.join(parts)})", {"owner": owner})
+
     def known(self, ids: Collection[str]) -> list[Box]:
         """The boxes of these ids that are there, in whatever state."""
         return [box for condition, values in _among(ids) for box in self._boxes(condition, values)]
@@ -142,16 +149,14 @@ class Reader:
 
     def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
         """Create intents, oldest first: of one box or all, those without a known outcome or all."""
-        boxes = self._one_or(box, "unresolved > 0" if unresolved else "1 = 1")
-        found = [each for box in boxes for each in box.intents]
-        chosen = [each for each in found if not unresolved or each.status in UNRESOLVED]
-        return sorted(chosen, key=lambda each: (each.at, each.id))
+        boxes = self._one_or(box, _UNRESOLVED if unresolved else "1 = 1")
+        found = [each for box in boxes for each in (box.unresolved if unresolved else box.intents)]
+        return sorted(found, key=lambda each: (each.at, each.id))
 
     def resources(self, box: str | None, *, present: bool) -> list[ResourceRow]:
         """Resources in the order in which they were made: of one box or all, those not gone or all."""
-        boxes = self._one_or(box, "present > 0" if present else "1 = 1")
-        found = [each for box in boxes for each in box.resources]
-        return [each for each in found if not present or each.state != "gone"]
+        boxes = self._one_or(box, _PRESENT if present else "1 = 1")
+        return [each for box in boxes for each in (box.present if present else box.resources)]
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
         """Every resource that these boxes ever had, in whatever state, in the order of their making."""

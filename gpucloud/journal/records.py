@@ -53,6 +53,11 @@ class Intent:
     ceiling_usd: Decimal | None = None
     request_hash: str | None = None
 
+    @property
+    def is_unresolved(self) -> bool:
+        """Whether its outcome is not known."""
+        return self.status in {"open", "watched"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRow:
@@ -123,6 +128,16 @@ class Box:
     host_keys: tuple[str, ...] = ()
     guests: tuple[str, ...] = ()
     ceiling: Ceiling | None = None
+
+    @property
+    def unresolved(self) -> list[Intent]:
+        """Its create intents without a known outcome, oldest first."""
+        return [each for each in self.intents if each.is_unresolved]
+
+    @property
+    def present(self) -> list[ResourceRow]:
+        """Its resources that are or may be there, in the order in which they were made."""
+        return [each for each in self.resources if each.state != "gone"]
 
     @property
     def cloud(self) -> str:

@@ -25,8 +25,6 @@ COLUMNS = (
     *("unresolved", "present", "epoch", "number", "lease", "document"),
 )
 """The columns of the table ``states``; ``unresolved`` and ``present`` count intents and resources."""
-UNRESOLVED = frozenset({"open", "watched"})
-"""An intent with such a status has no known outcome."""
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(map(str, Kind), Box),
     "run": Run,
@@ -74,8 +72,8 @@ def _searched(state: State) -> dict[str, Any]:
                 "run_id": state.run_id,
                 "living": int(state.state not in OVER),
                 "purchase": state.offer and str(state.offer.purchase),
-                "unresolved": sum(each.status in UNRESOLVED for each in state.intents),
-                "present": sum(each.state != "gone" for each in state.resources),
+                "unresolved": len(state.unresolved),
+                "present": len(state.present),
             }
         case Run():
             living = int(state.state not in RUNS_OVER)

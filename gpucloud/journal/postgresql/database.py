@@ -34,7 +34,6 @@ from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Writer
 from gpucloud.journal.reading import Reader, Row
 from gpucloud.journal.records import Box, Intent, PublishedKey
-from gpucloud.journal.rows import UNRESOLVED
 from gpucloud.journal.state import State
 
 T = TypeVar("T")
@@ -306,8 +305,8 @@ class _Reader(Reader):
             known = self._folded.kept([box] if box else []).values()
             if not known:
                 raise
-            found = [each for state in known if isinstance(state, Box) for each in state.intents]
-            return [each for each in found if not unresolved or each.status in UNRESOLVED]
+            boxes = [state for state in known if isinstance(state, Box)]
+            return [each for box in boxes for each in (box.unresolved if unresolved else box.intents)]
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""

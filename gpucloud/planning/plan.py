@@ -227,9 +227,10 @@ class Plan:
 
 
 def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The order of choice: unflagged, plausible, cheaper, newer price, smaller, then by name.
+    """The order of choice: paid already, unflagged, plausible, cheaper, newer price, smaller, then by name.
 
-    What has an unknown surcharge never comes before anything else.
+    Held capacity costs nothing more, whatever its price is. Of the rest, what has an unknown surcharge never
+    comes before anything else.
     """
     return sorted(
         candidates,
@@ -246,7 +247,7 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
-    """The attempts in order: strictly by price; where prices are equal, two zones of a region, then the next.
+    """The attempts in order: held capacity, then strictly by price; of equal ones, two zones of each region.
 
     A more expensive offer never comes before a cheaper one. Among equal ones a third zone of a region comes
     after every other region, because two zones without capacity make capacity in a third one unlikely.
@@ -264,9 +265,9 @@ def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[
     return tuple(ordered[:most])
 
 
-def _price_level(candidate: Candidate) -> tuple[bool, int, Decimal]:
-    surcharge = candidate.surcharge_usd
-    return surcharge is None, caution(candidate.flags), candidate.price_usd + (surcharge or 0)
+def _price_level(candidate: Candidate) -> tuple[bool, bool, int, Decimal]:
+    surcharge, paid = candidate.surcharge_usd, candidate.purchase.kind.paid_already
+    return not paid, surcharge is None, caution(candidate.flags), candidate.price_usd + (surcharge or 0)
 
 
 def _spread(level: Sequence[Candidate]) -> list[Candidate]:

@@ -188,6 +188,16 @@ def test_capacity_that_is_held_is_found_wherever_it_is(cli: Shell) -> None:
     assert box["purchase"] == "reserved"
 
 
+def test_held_capacity_is_used_before_anything_is_bought(cli: Shell) -> None:
+    """On demand it would be cheaper elsewhere; what is held is paid for whether it is used or not."""
+    place = {"region": "ap-southeast-1", "zone": "apse1-az2", "instance_type": "p3.2xlarge"}
+    cli.sandbox.cloud("aws", "reserve", **place)
+    both = ("--gpu", "V100:1", "--purchase", "reserved,on-demand,spot", "--cloud", "aws")
+    first, second = cli.launch(*both, "--name", "held"), cli.launch(*both, "--name", "bought")
+    assert ({key: first[key] for key in place}, first["purchase"]) == (place, "reserved")
+    assert second["purchase"] == "spot"
+
+
 def test_capacity_that_is_held_for_fewer_nodes_than_asked_is_not_used(cli: Shell) -> None:
     cli.sandbox.cloud("aws", "reserve", region="us-east-1", zone="use1-az2", instance_type="g4dn.xlarge")
     refused = cli("launch", *T4, "--reserved", "--nodes", "2", "--yes", "--json")

@@ -194,6 +194,13 @@ def test_reserved_means_capacity_that_is_held_and_free_for_all_nodes() -> None:
     assert into_held([a_candidate()], [hold], nodes=3) == []
 
 
+def test_held_capacity_comes_first_whatever_it_costs() -> None:
+    """It is paid for already; what is bought beside it is dearer by its whole price."""
+    held = a_candidate("aws/r3/z", "9.00", purchase=Purchase.RESERVED, reservation="cr-1", flags=("stale",))
+    offers = [a_candidate(price="1.00"), a_candidate("aws/r2/z", "0.50", purchase=Purchase.SPOT), held]
+    assert places(attempts(rank(offers))) == ["aws/r3/z", "aws/r2/z", "aws/r1/z1"]
+
+
 def test_a_saved_plan_is_the_same_plan() -> None:
     """Through JSON and back."""
     plan = Plan(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
+import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
@@ -14,6 +16,10 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 
+import gpucloud_alibaba.actions as alibaba_provider
+import gpucloud_aws.actions as aws_provider
+import gpucloud_sandbox.alibaba.actions as alibaba_emulator
+import gpucloud_sandbox.aws.actions as aws_emulator
 from gpucloud_sandbox.alibaba.validation import parameters_of
 from gpucloud_sandbox.aws.wire import SERVICES
 from gpucloud_sandbox.azure.api_versions import versions_of
@@ -34,6 +40,24 @@ def test_the_table_is_sorted_and_gives_reasons() -> None:
     assert rows == sorted(rows)
     assert len({(row.cloud, row.client, row.service, row.operation) for row in rows}) == len(rows)
     assert all(row.why for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("emulated", "sent"),
+    [
+        pytest.param(aws_emulator.ACTIONS, aws_provider.ACTIONS, id="aws"),
+        pytest.param(alibaba_emulator.ACTIONS, alibaba_provider.ACTIONS, id="alibaba"),
+    ],
+)
+def test_modules_whose_calls_only_foreign_tools_send_are_in_the_folder_of_these(
+    emulated: Mapping[tuple[str, str], Any], sent: Collection[tuple[str, str]]
+) -> None:
+    calls: dict[str, set[str]] = defaultdict(set)
+    for (_, name), handler in emulated.items():
+        calls[handler.__module__].add(name)
+    names = {name for _, name in sent}
+    foreign = {module for module, answered in calls.items() if answered.isdisjoint(names)}
+    assert foreign == {module for module in calls if ".foreign." in module}
 
 
 def test_the_states_are_those_of_the_sandbox() -> None:

@@ -14,7 +14,6 @@ from gpucloud_sandbox.alibaba import (
     groups,
     images,
     instances,
-    keys,
     launch,
     network,
     prices,
@@ -26,6 +25,7 @@ from gpucloud_sandbox.alibaba import (
     snapshots,
     tags,
 )
+from gpucloud_sandbox.alibaba.foreign import keys
 from gpucloud_sandbox.alibaba.region import ACCOUNT, USER, Region
 from gpucloud_sandbox.database import Document
 

@@ -6,16 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpucloud_sandbox.aws import (
-    attributes,
     blocks,
-    capacity,
     elastic,
-    gateways,
     groups,
     images,
     instances,
     launch,
-    modifications,
     network,
     network_interfaces,
     own_images,
@@ -25,18 +21,24 @@ from gpucloud_sandbox.aws import (
     quotas,
     reservations,
     reserved,
-    routes,
     savings,
     schedules,
     sessions,
     snapshots,
     spot,
-    spot_requests,
     storage,
     subnets,
     tags,
-    templates,
     volumes,
+)
+from gpucloud_sandbox.aws.foreign import (
+    attributes,
+    capacity,
+    gateways,
+    modifications,
+    routes,
+    spot_requests,
+    templates,
     vpcs,
 )
 from gpucloud_sandbox.aws.region import Region

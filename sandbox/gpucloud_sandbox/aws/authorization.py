@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpucloud_sandbox.aws.foreign.templates import with_template
 from gpucloud_sandbox.aws.region import ACCOUNT, Region, tags_of
 from gpucloud_sandbox.aws.tags import TAGGABLE
-from gpucloud_sandbox.aws.templates import with_template
 from gpucloud_sandbox.aws.wire import part
 from gpucloud_sandbox.database import Document
 from gpucloud_sandbox.policy import Keys

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpucloud_sandbox.addresses import NoAddressError
 from gpucloud_sandbox.aws import billing
-from gpucloud_sandbox.aws.gateways import gateway_of
+from gpucloud_sandbox.aws.foreign.gateways import gateway_of
 from gpucloud_sandbox.aws.instances import find_instances, free_public_address, is_gone, wrong_state
 from gpucloud_sandbox.aws.parts import find
 from gpucloud_sandbox.aws.query import Field, select

@@ -8,6 +8,7 @@ from typing import Any
 from gpucloud_sandbox.aws import moto_backend
 from gpucloud_sandbox.aws.boxes import boot
 from gpucloud_sandbox.aws.disks import attach, make_volume
+from gpucloud_sandbox.aws.foreign.templates import template_tags, with_template
 from gpucloud_sandbox.aws.instances import PENDING, bill_instance, is_gone, show, take_address
 from gpucloud_sandbox.aws.interfaces import attach as attach_interface
 from gpucloud_sandbox.aws.interfaces import free_address, group_name, make_interface
@@ -16,7 +17,6 @@ from gpucloud_sandbox.aws.placement import place
 from gpucloud_sandbox.aws.region import ACCOUNT, Region
 from gpucloud_sandbox.aws.spot import new_request
 from gpucloud_sandbox.aws.tags import tags_for
-from gpucloud_sandbox.aws.templates import template_tags, with_template
 from gpucloud_sandbox.aws.tokens import digest_of, mismatch
 from gpucloud_sandbox.aws.wire import AwsError, part
 from gpucloud_sandbox.database import Document

@@ -19,7 +19,6 @@ from typing import Any
 from werkzeug.wrappers import Request, Response
 
 from gpucloud_sandbox.azure import (
-    azure_cli,
     blob_delegation,
     blob_wire,
     blobs,
@@ -41,6 +40,7 @@ from gpucloud_sandbox.azure import (
     wire,
 )
 from gpucloud_sandbox.azure.entra import OBJECT, TENANT, Entra
+from gpucloud_sandbox.azure.foreign import azure_cli
 from gpucloud_sandbox.azure.subscription import (
     CLOUD,
     DISK,

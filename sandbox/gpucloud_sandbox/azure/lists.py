@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from gpucloud_sandbox.azure import instances, permissions, scale_sets, views
+from gpucloud_sandbox.azure import instances, permissions, views
+from gpucloud_sandbox.azure.foreign import scale_sets
 from gpucloud_sandbox.azure.groups import group_of
 from gpucloud_sandbox.azure.subscription import (
     GROUP,

@@ -17,13 +17,13 @@ from gpucloud_sandbox.azure import (
     operations,
     permissions,
     preconditions,
-    scale_sets,
     schedules,
     snapshots,
     storage,
     validation,
     views,
 )
+from gpucloud_sandbox.azure.foreign import scale_sets
 from gpucloud_sandbox.azure.groups import being_deleted, check_tags, group_of
 from gpucloud_sandbox.azure.lists import hides
 from gpucloud_sandbox.azure.places import check_location

@@ -10,7 +10,6 @@ from werkzeug.wrappers import Request
 from gpucloud_sandbox.azure import (
     api_versions,
     catalog,
-    deployments,
     groups,
     instances,
     lists,
@@ -22,12 +21,11 @@ from gpucloud_sandbox.azure import (
     reserved,
     resources,
     roles,
-    scale_set_parts,
     schedules,
     storage,
-    subresources,
     tags,
 )
+from gpucloud_sandbox.azure.foreign import deployments, scale_set_parts, subresources
 from gpucloud_sandbox.azure.machine_actions import Console, Exchange
 from gpucloud_sandbox.azure.places import check_location, sizes_in
 from gpucloud_sandbox.azure.review import review_action

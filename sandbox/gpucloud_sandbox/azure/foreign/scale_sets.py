@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gpucloud_sandbox.azure import instances, launch, nic_limits, operations, order, quotas
-from gpucloud_sandbox.azure.members import not_emulated
-from gpucloud_sandbox.azure.review import review_scale_set, review_tags
-from gpucloud_sandbox.azure.scale_instances import (
+from gpucloud_sandbox.azure.foreign.scale_instances import (
     computer_name,
     instances_of,
     make,
     make_surplus,
     staying,
 )
+from gpucloud_sandbox.azure.members import not_emulated
+from gpucloud_sandbox.azure.review import review_scale_set, review_tags
 from gpucloud_sandbox.azure.subscription import SCALE_SET, Subscription, part, shown, tail
 from gpucloud_sandbox.azure.wire import Answer, AzureError, Json
 from gpucloud_sandbox.database import Document

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucloud_sandbox.azure import api_versions, instances, members, operations, permissions, resources
+from gpucloud_sandbox.azure.foreign.templates import Functions, evaluated
 from gpucloud_sandbox.azure.groups import being_deleted, group_of
 from gpucloud_sandbox.azure.subscription import (
     BY_NAME,
@@ -25,7 +26,6 @@ from gpucloud_sandbox.azure.subscription import (
     shown,
     tail,
 )
-from gpucloud_sandbox.azure.templates import Functions, evaluated
 from gpucloud_sandbox.azure.wire import Answer, AzureError, Json
 from gpucloud_sandbox.database import Document
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpucloud_sandbox.azure import instances, machine_actions, operations, scale_sets, validation, views
+from gpucloud_sandbox.azure import instances, machine_actions, operations, validation, views
+from gpucloud_sandbox.azure.foreign import scale_sets
+from gpucloud_sandbox.azure.foreign.scale_instances import instances_of, staying
+from gpucloud_sandbox.azure.foreign.subresources import owner
 from gpucloud_sandbox.azure.lists import hides
 from gpucloud_sandbox.azure.machine_actions import Exchange
-from gpucloud_sandbox.azure.scale_instances import instances_of, staying
 from gpucloud_sandbox.azure.stock import Failure
-from gpucloud_sandbox.azure.subresources import owner
 from gpucloud_sandbox.azure.subscription import (
     ADDRESS,
     NIC,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, ip_address
 from typing import Any
 
-from gpucloud_sandbox.aws.gateways import vpc_of
+from gpucloud_sandbox.aws.foreign.gateways import vpc_of
 from gpucloud_sandbox.aws.parts import find, in_vpc, read_block, still_used
 from gpucloud_sandbox.aws.query import Field, page, select
 from gpucloud_sandbox.aws.region import ACCOUNT, Region

@@ -1,0 +1,1 @@
+"""Calls that only foreign tools use: key pairs."""

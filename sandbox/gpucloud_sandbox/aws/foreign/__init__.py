@@ -1,0 +1,1 @@
+"""Calls that only foreign tools use: networks and launch templates of their own, changes of a machine."""

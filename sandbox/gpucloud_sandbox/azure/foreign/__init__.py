@@ -1,0 +1,1 @@
+"""What only foreign tools use: templates, scale sets, parts of resources as resources, and ``az`` itself."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import gpucloud
 from docs.site.commands import man_pages as commands
-from docs.site.pages import EXTRA, FIRST_PAGE, SCHEMAS, write
+from docs.site.pages import EXTRA, FIRST_PAGE, write
 from docs.site.search import SPLIT_QUERY, terms
 from docs.site.translations import catalogues, is_listed
 
@@ -101,7 +101,7 @@ def _finish(app: Any, error: Exception | None) -> None:
     elif app.builder.name == "html":
         for name, text in EXTRA.items():
             (out / name).write_text(text(), encoding="utf-8")
-        shutil.copytree(SCHEMAS, out / "schemas", dirs_exist_ok=True)
+        shutil.copytree(ROOT / "docs" / "schemas", out / "schemas", dirs_exist_ok=True)
 
 
 def _leave_out(messages: Path) -> None:

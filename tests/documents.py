@@ -1,4 +1,4 @@
-"""What the program prints for programs, held against the published JSON Schemas."""
+"""What the program prints for programs, held against the JSON Schemas that it prints too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 
-from docs.generate import SCHEMAS
+from gpucloud.cli.json_schema import schema_of
 
 ENDS = 3
 """How many rows to check at each end of a long list: a thousand offers take seconds."""
@@ -19,7 +19,7 @@ def check_documents(out: str) -> None:
     for document in _documents(out):
         schema = document["schema"]
         wrong = [_text(error) for error in _validator(schema).iter_errors(_shortened(document))]
-        assert not wrong, "\n".join([f"not as docs/schemas says of {schema}:", *wrong])
+        assert not wrong, "\n".join([f"not as the JSON Schema of {schema} says:", *wrong])
 
 
 def _documents(out: str) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def _line(line: str) -> Any:
 def _validator(schema: str) -> Any:
     name, _, version = schema.removeprefix("gpucloud.").partition("/")
     assert version == "v1", schema
-    document = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    document = schema_of(name)
     kind = jsonschema.Draft202012Validator
     kind.check_schema(document)
     return kind(document, format_checker=kind.FORMAT_CHECKER)

@@ -9,7 +9,6 @@ from docs.site import pictures, reference
 from docs.site.commands import command_pages
 from docs.site.index import llms
 
-SCHEMAS = Path(__file__).parents[1] / "schemas"
 FIRST_PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta http-equiv="refresh" content="0; url=docs/index.html">
@@ -34,6 +33,7 @@ def made() -> dict[str, str]:
         "reference/architecture.md": pictures.page(),
         **{f"reference/commands/{name}": text for name, text in command_pages().items()},
         **{f"pictures/{name}": text for name, text in pictures.drawn().items()},
+        **{f"schemas/{name}.json": text for name, text in reference.schemas().items()},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
@@ -92,6 +93,11 @@ def documents() -> str:
     for name, schema in sorted(_shared().items()):
         lines += [f"### {name}", "", *_object(schema)]
     return "\n".join(lines)
+
+
+def schemas() -> dict[str, str]:
+    """The JSON Schema of each document, by its name."""
+    return {name: json.dumps(schema_of(name), indent=2) + "\n" for name in DOCUMENTS}
 
 
 def _command_link(name: str) -> str:

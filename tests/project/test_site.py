@@ -4,6 +4,8 @@ import json
 import re
 from functools import cache
 
+import jsonschema  # type: ignore[import-untyped]
+
 import gpucloud
 from docs.command_line import COMMAND_LINE
 from docs.site.commands import EXIT_CODES, documents_of
@@ -40,6 +42,13 @@ def _options(command: str) -> set[str]:
 def test_every_field_of_a_spec_is_on_its_page() -> None:
     assert re.findall(r"^### (\w+)$", pages()["reference/spec.md"], re.MULTILINE) != []
     assert set(re.findall(r"^### (\w+)$", pages()["reference/spec.md"], re.MULTILINE)) == set(FIELDS)
+
+
+def test_every_document_has_a_json_schema_that_a_validator_takes() -> None:
+    files = {name: text for name, text in pages().items() if name.startswith("schemas/")}
+    assert {*files} == {f"schemas/{name}.json" for name in DOCUMENTS}
+    for text in files.values():
+        jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
 
 def test_every_document_has_a_section_and_a_command() -> None:

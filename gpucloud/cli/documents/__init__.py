@@ -1,6 +1,6 @@
 """The JSON documents of all commands: ``gpucloud.NAME/v1`` by name, and those that commands put together.
 
-Imported to check types, to print JSON Schemas and to write ``docs/schemas``; not by commands that answer.
+Imported to check types and to make JSON Schemas of them; not by commands that answer.
 """
 
 from __future__ import annotations

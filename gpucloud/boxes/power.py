@@ -22,7 +22,10 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.lifetime import LAUNCH_TTL
+from gpucloud.planning.plan import Candidate
+from gpucloud.purchase.ceiling import Agreement, confirmed
 from gpucloud.purchase.policy_check import StartCheck
+from gpucloud.purchase.power_on import offer_today
 from gpucloud.runtime.context import Context
 from gpucloud.spec.fields import end as lifetime_of
 from gpucloud.ssh.keys import key_folder
@@ -43,11 +46,15 @@ class PlannedStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A start before it is begun: today's price per hour, and the new deadline; ``None`` for none."""
+    """A start before it is begun: today's price per hour, and the new deadline; ``None`` for none.
+
+    ``ceiling_usd`` is the most that its compute may cost per hour; ``None`` where it is paid for already.
+    """
 
     box: Box
     price: Price | None
     end: datetime | None
+    ceiling_usd: Decimal | None = None
 
 
 _Proposal = TypeVar("_Proposal", PlannedStop, Start)
@@ -109,7 +116,7 @@ def start(
         box: the box.
         market: for exchange rates.
         lives: the time from now to its deadline; ``None`` for no deadline.
-        max_price_usd: the limit per hour; by default that of the box, or its previous price and a margin.
+        max_price_usd: the limit per hour; by default the one that was agreed at its launch or last start.
         confirm: is asked before anything is bought; by default, nothing is confirmed.
 
     Raises:
@@ -123,19 +130,37 @@ def start(
     with holding(context, box) as seen:
         starting.refuse_unstartable(seen, context.clock())
         refuse_wrong(context, reading_of(context, begin_reading(context, context.clouds.usable(seen.cloud))))
-        price = starting.price_today(context, seen)
-        if price is not None:
-            own = seen.wanted.spec.get("max_price")
-            limit = Decimal(str(own)) if max_price_usd is None and own is not None else max_price_usd
-            starting.refuse_dearer(seen, price, max_price_usd=limit, usd=market.usd)
+        offer = offer_today(context, market, seen, max_price_usd=max_price_usd)
         end = None if lives is None else context.clock().replace(microsecond=0) + lives
-        usd = None if price is None else market.usd(price.amount, price.currency)
-        ceiling = starting.ceiling_of(seen, price, market.usd, market.billing_of)
-        forbids = StartCheck(market, context.clock, usd, end)
-        forbids(replace(seen, ceiling=ceiling), context.journal.rules(), context.journal.billed_since)
-        _ask(context, seen, confirm, Start(box=seen, price=price, end=end))
-        keys = _keys(context, seen)
-        return starting.start(context, seen, price, end, keys, ceiling=ceiling, forbids=forbids)
+        terms = _terms(context, market, seen, offer, end=end)
+        terms.forbids(
+            replace(seen, ceiling=terms.ceiling), context.journal.rules(), context.journal.billed_since
+        )
+        price = starting.price_to_pay(offer)
+        _ask(
+            context,
+            seen,
+            confirm,
+            Start(box=seen, price=price, end=end, ceiling_usd=terms.ceiling.machine_usd),
+        )
+        agreement = Agreement(usd=market.usd, agreed_at=context.clock() if confirm else None)
+        terms = _terms(context, market, seen, confirmed(context, agreement, offer), end=end)
+        return starting.start(context, seen, terms, _keys(context, seen))
+
+
+def _terms(
+    context: Context, market: Market, box: Box, offer: Candidate, *, end: datetime | None
+) -> starting.Terms:
+    """The terms of a start at the price of an offer."""
+    price = starting.price_to_pay(offer)
+    most = None if price is None else offer.ceiling_usd
+    return starting.Terms(
+        offer=offer,
+        prices=Agreement(usd=market.usd),
+        end=end,
+        ceiling=starting.ceiling_of(box, price, market.usd, market.billing_of, machine_usd=most),
+        forbids=StartCheck(market, context.clock, None if price is None else offer.price_usd, end),
+    )
 
 
 def lifetime_at_start(box: Box) -> timedelta | None:

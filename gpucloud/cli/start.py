@@ -36,7 +36,7 @@ def start(
         str | None,
         typer.Option(
             "--max-price",
-            help="Limit in USD per hour. Default: its launch's, or 2 % (spot: 25 %) above its last price.",
+            help="Limit in USD per hour. Default: the one of its launch or last start.",
             metavar="USD",
         ),
     ] = None,
@@ -78,9 +78,10 @@ def _confirmed(app: App, timeline: Timeline, yes: bool, proposal: Start) -> bool
             f"starting {name} needs confirmation, and there is no terminal to ask on", hint="add --yes"
         )
     cost = f"{format_money(price.amount, price.currency)} per hour" if price else "nothing new for compute"
+    most = f", at most {format_money(proposal.ceiling_usd)}" if proposal.ceiling_usd is not None else ""
     until = f"until {rfc3339(proposal.end)}" if proposal.end else "without a deadline"
     timeline.pause()
-    app.output.say(f"{name} costs {cost} now, beside its disk and address; it would run {until}.")
+    app.output.say(f"{name} costs {cost} now{most}, beside its disk and address; it would run {until}.")
     agreed = yes or app.output.ask(f"Start {name}?")
     timeline.resume()
     return agreed

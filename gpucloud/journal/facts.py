@@ -119,12 +119,15 @@ class Ceiling:
         without: the parts for which no price is known, for people.
         clouds: where it may be bought.
         gpus: the models that it may have.
+        machine_usd: the most that the machine of a box that was started again may cost per hour; ``None`` for
+            a launch, whose attempts have their own.
     """
 
     usd_per_hour: Decimal
     without: tuple[str, ...] = ()
     clouds: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
+    machine_usd: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ def confirmed(context: Context, agreement: Agreement, candidate: Candidate) -> C
         return candidate
     said, now = "it returned no price", None
     try:
-        now = _asked(context, agreement, candidate)
+        now = ask_price(context, agreement, candidate)
     except (CloudError, TimedOutError) as error:
         said = str(error)
     if now is None:
@@ -95,8 +95,12 @@ def begin_check(context: Context, agreement: Agreement, bought: Candidate) -> Ca
     return context.tasks.start(partial(_ask, context, agreement, bought))
 
 
-def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candidate:
+def in_force(
+    context: Context, asked: Call | None, bought: Candidate, outcome: str = "the box is deleted"
+) -> Candidate:
     """The candidate at the price in force; unchanged if the cloud does not quote one.
+
+    ``outcome`` is what becomes of a machine that costs more.
 
     Raises:
         PriceError: it costs more than its ceiling.
@@ -111,14 +115,19 @@ def in_force(context: Context, asked: Call | None, bought: Candidate) -> Candida
         return bought
     if now.price_usd > bought.ceiling_usd:
         refusal = PriceError(
-            f"{_above(bought, now)}; the box is deleted", hint="plan again, or set a limit: --max-price"
+            f"{_above(bought, now)}; {outcome}", hint="plan again, or set a limit: --max-price"
         )
         refusal.cloud = bought.cloud
         raise refusal
     return now
 
 
-def _asked(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate | None:
+def ask_price(context: Context, agreement: Agreement, candidate: Candidate) -> Candidate | None:
+    """The candidate at the price of now, with its ceiling as it is; ``None`` if the cloud quotes none.
+
+    Raises:
+        CloudError: the cloud did not answer.
+    """
     call = context.tasks.start(partial(_ask, context, agreement, candidate))
     answer: Candidate | None = context.tasks.wait(call, QUOTE_TIMEOUT_S)
     return answer
@@ -136,7 +145,7 @@ def _above(agreed: Candidate, now: Candidate) -> str:
     """A price compared with its ceiling, for people."""
     return (
         f"{agreed.place} costs {now.price} {now.currency} per hour ({now.price_usd:f} USD), and"
-        f" the plan says {agreed.price} {agreed.currency} and at most {agreed.ceiling_usd:f} USD"
+        f" agreed were {agreed.price} {agreed.currency} and at most {agreed.ceiling_usd:f} USD"
     )
 
 

@@ -38,6 +38,7 @@ FOLDERS = ("tests/test_config.py",)
 BOXES = ("tests/sandbox/test_box_limits.py",)
 BOUNDED = ("tests/purchase/test_bounded_waits.py",)
 CEILING = ("tests/purchase/test_ceiling.py",)
+STARTS = ("tests/cli/test_never_above.py",)
 POLICY = ("tests/journal/test_policy.py",)
 RUNS = ("tests/journal/test_runs.py",)
 RETENTION = ("tests/runs/test_retention.py",)
@@ -259,6 +260,27 @@ MUTANTS = (
         "    if now.price_usd > bought.ceiling_usd:\n",
         "    if False:\n",
         CEILING,
+    ),
+    Mutant(
+        "a start asks the price again after its question",
+        "gpucloud/boxes/power.py",
+        "confirmed(context, agreement, offer), end=end)",
+        "offer, end=end)",
+        STARTS,
+    ),
+    Mutant(
+        "what was started above its ceiling is stopped again",
+        "gpucloud/boxes/starting.py",
+        'in_force(context, asked, offer, "the start is taken back")',
+        "offer",
+        STARTS,
+    ),
+    Mutant(
+        "a start keeps to what was agreed",
+        "gpucloud/purchase/power_on.py",
+        "if limit is None or now.price_usd > limit:",
+        "if limit is None:",
+        ("tests/purchase/test_power_on.py",),
     ),
     Mutant(
         "spot bids its ceiling",

@@ -138,6 +138,44 @@ def test_a_price_that_rises_between_the_quote_and_the_create_call_is_not_paid(
     assert nothing_was_bought(cli) or paid == "--on-demand"
 
 
+STARTS = {"aws": "StartInstances", "azure": "POST virtualMachines/start", "alibaba": "StartInstance"}
+
+
+def a_stopped_box(cli: Shell, cloud: str) -> None:
+    cli.launch(*wanted(cloud), "--name", "x", "--ttl", "2h")
+    assert cli("stop", "x", "--yes").code == 0
+
+
+def is_stopped(cli: Shell) -> bool:
+    """Whether the journal and the bill both say so."""
+    return bool(cli("show", "x", "--json").box["state"] == "stopped") and cli.billed() == []
+
+
+@pytest.mark.parametrize("cloud", REGION)
+def test_a_price_that_moves_while_the_question_of_a_start_waits_starts_nothing(
+    cli: Shell, cloud: str
+) -> None:
+    a_stopped_box(cli, cloud)
+    person = Person(cli, "start", "x")
+    assert "at most" in person.asked()
+    cli.sandbox.price(cloud=cloud, factor="5")
+    assert person.answers("y") == 7, person.said
+    assert STARTS[cloud] not in cli.changes_asked()
+    assert is_stopped(cli)
+
+
+@pytest.mark.parametrize("cloud", REGION)
+def test_a_price_that_rises_with_the_call_that_starts_a_box_stops_it_again(cli: Shell, cloud: str) -> None:
+    a_stopped_box(cli, cloud)
+    cli.sandbox.fault(cloud=cloud, action=STARTS[cloud], effect="delay", stage="received", seconds=3, times=1)
+    start = cli.start("start", "x", "--yes", "--json")
+    until(lambda: STARTS[cloud] in cli.changes_asked() or start.poll() is not None)
+    cli.sandbox.price(cloud=cloud, factor="5")
+    ended = cli.finish(start)
+    assert (ended.code, ended.error["class"]) == (7, "price"), ended.error
+    assert is_stopped(cli)
+
+
 EDITS: dict[str, Callable[[Any], Any]] = {
     "a price in USD": lambda plan: plan["attempts"][0]["price_usd"].update(amount="0.001"),
     "a ceiling": lambda plan: plan["attempts"][0]["ceiling_usd"].update(amount="99"),

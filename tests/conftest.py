@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="it is about the file of a journal"))
     asked: str = config.option.markexpr
     if not any("::" in name for name in config.args):
-        _mark_thorough(items, whole=not config.option.lf)
+        _mark_thorough(items, whole=not config.getoption("lf", default=False))
     for marker in ("live", "gpu"):
         for item in items:
             if marker not in asked and item.get_closest_marker(marker):

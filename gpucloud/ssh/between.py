@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from typing import IO
 
+from gpucloud.ssh.bounded import ErrorOutput, error_output
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect, run
 from gpucloud.ssh.files import FLAGS, refuse_failed
 
@@ -75,7 +75,7 @@ def copy_between(
     """
     connect(source)
     connect(destination)
-    with tempfile.TemporaryFile() as words:
+    with error_output() as words:
         with _session(source, _sender(paths, volume), words, subprocess.PIPE, subprocess.PIPE) as sender:
             assert sender.stdin is not None  # noqa: S101  (they are pipes)
             assert sender.stdout is not None  # noqa: S101
@@ -86,15 +86,16 @@ def copy_between(
             sender.stdin.close()
             sender.stdout.close()
             received = receiver.wait() if receiver else 0
-        words.seek(0)
-        refuse_failed(sender.returncode or received, words.read().decode(errors="replace"))
+        refuse_failed(sender.returncode or received, words.text)
 
 
 def _session(
-    target: Target, command: str, words: IO[bytes], stdin: int | IO[bytes], stdout: int | IO[bytes]
+    target: Target, command: str, words: ErrorOutput, stdin: int | IO[bytes], stdout: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
     line = [*client(target), "-T", target.alias, "--", command]
-    return subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=words, bufsize=0)
+    session = subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=words.file, bufsize=0)
+    words.of(session)
+    return session
 
 
 def _sender(paths: Sequence[str], volume: str | None) -> str:

@@ -6,11 +6,18 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import IO, NamedTuple
 
 CHUNK = 65536
+MOST_WORDS = 65536
+"""How many bytes of a program's standard error are kept, where it may write more."""
+ENDLESS = 16 * 1024 * 1024
+"""So many bytes on its standard error end a program: rsync names every file that it cannot copy."""
+LAST_WORDS_S = 1.0
+"""How long to wait for the last words of programs that have ended: a child of theirs may be silent."""
 
 
 class Finished(NamedTuple):
@@ -99,3 +106,56 @@ def _feed(stdin: IO[bytes], left: memoryview) -> memoryview:
         return left
     except BrokenPipeError:
         return left[:0]
+
+
+class ErrorOutput:
+    """The standard error of programs: its beginning is kept, and the rest read and dropped.
+
+    Attributes:
+        file: the descriptor to which they write.
+    """
+
+    def __init__(self) -> None:
+        self._from, self.file = os.pipe()
+        self._kept, self._length = bytearray(), 0
+        self._programs: list[subprocess.Popen[bytes]] = []
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def of(self, program: subprocess.Popen[bytes]) -> None:
+        """One more program that writes here; it is killed if all write more than :data:`ENDLESS`."""
+        self._programs.append(program)
+
+    def close(self) -> None:
+        """Ends the reading; of what still writes, nothing more is kept."""
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+            self._reader.join(LAST_WORDS_S)
+
+    @property
+    def text(self) -> str:
+        """The words of programs that have ended."""
+        self.close()
+        if self._length > ENDLESS:
+            return f"it wrote more than {ENDLESS:,} bytes of errors and was ended"
+        return self._kept.decode(errors="replace")
+
+    def _read(self) -> None:
+        while chunk := os.read(self._from, CHUNK):
+            self._kept += chunk[: MOST_WORDS - len(self._kept)]
+            self._length += len(chunk)
+            if self._length > ENDLESS:
+                for program in self._programs:
+                    program.kill()
+        os.close(self._from)
+
+
+@contextmanager
+def error_output() -> Generator[ErrorOutput]:
+    """A standard error for programs that may write without an end."""
+    words = ErrorOutput()
+    try:
+        yield words
+    finally:
+        words.close()

@@ -23,7 +23,7 @@ from typing import IO
 
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.processes import handling_signals
-from gpucloud.ssh.bounded import Finished, TooMuchError, talk
+from gpucloud.ssh.bounded import MOST_WORDS, Finished, TooMuchError, talk
 from gpucloud.ssh.environment import LOAD
 from gpucloud.ssh.keys import OWN_KEY, delete_keys, find_program, has_own_key, host_alias, known_hosts
 
@@ -37,8 +37,6 @@ RUN_TIMEOUT_S = 60.0
 MOST_BYTES = 1 << 20
 """The default limits of a command on a box."""
 LONGEST_LINE = 65536
-MOST_WORDS = 65536
-"""The most bytes to keep of ssh's own messages."""
 
 IDENTITY = "GPUCLOUD_IDENTITY"
 """The variable that names the user's own key: a private key, or the ``.pub`` file of an agent's."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.ssh.bounded import error_output
 from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect
 from gpucloud.ssh.keys import find_program
 
@@ -170,16 +171,16 @@ def _rsync(
     quiet = quiet and tell is None
     command = [find_program("rsync"), *flags, "-s", "-q" if quiet else "--info=progress2"]
     command += ["-e", _rsync_shell(client(target)), *arguments]
-    with tempfile.TemporaryFile() as listed, tempfile.TemporaryFile() as words:
+    with tempfile.TemporaryFile() as listed, error_output() as words:
         listed.write(stdin)
         listed.seek(0)
         out = None if tell is None else subprocess.PIPE
-        with subprocess.Popen(command, stdin=listed, stdout=out, stderr=words) as copying:
+        with subprocess.Popen(command, stdin=listed, stdout=out, stderr=words.file) as copying:
+            words.of(copying)
             if tell is not None and copying.stdout is not None:
                 _tell_progress(copying.stdout, tell, hear)
             code = copying.wait()
-        words.seek(0)
-        refuse_failed(code, words.read().decode(errors="replace"))
+        refuse_failed(code, words.text)
 
 
 def _tell_progress(out: IO[bytes], tell: Callable[[str], None], hear: Callable[[str], None]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 
 from gpucloud.errors import InterruptedBySignal
+from gpucloud.ssh.bounded import error_output
 from gpucloud.ssh.client import (
-    MOST_WORDS,
     Target,
     command_line,
     explained,
@@ -62,14 +61,15 @@ def forward(target: Target, ports: Sequence[tuple[int, int]], ready: Callable[[]
     command = command_line(options)
     for remote, local in ports:
         command += ["-L", f"127.0.0.1:{local}:127.0.0.1:{remote}"]
-    with tempfile.TemporaryFile() as words:
+    with error_output() as words:
         with (
             subprocess.Popen(
-                [*command, target.alias], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words
+                [*command, target.alias], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words.file
             ) as child,
             passing_signals_to(child) as signals,
         ):
             assert child.stdout is not None  # noqa: S101  (it is a pipe)
+            words.of(child)
             try:
                 if child.stdout.readline():
                     ready()
@@ -78,8 +78,7 @@ def forward(target: Target, ports: Sequence[tuple[int, int]], ready: Callable[[]
                 child.terminate()
         if signals:
             raise InterruptedBySignal("stopped; the ports are no longer forwarded", signum=signals[0])
-        words.seek(0)
-        raise explained(target, words.read(MOST_WORDS).decode(errors="replace") or "the connection was lost")
+        raise explained(target, words.text or "the connection was lost")
 
 
 def _separate(target: Target) -> dict[str, str]:

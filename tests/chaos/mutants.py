@@ -603,6 +603,13 @@ MUTANTS = (
         BOXES,
     ),
     Mutant(
+        "what a copy says of its errors is bounded",
+        "gpucloud/ssh/bounded.py",
+        "ENDLESS = 16 * 1024 * 1024\n",
+        "ENDLESS = 256 * 1024 * 1024\n",
+        BOXES,
+    ),
+    Mutant(
         "a folder of another user is refused",
         "gpucloud/config.py",
         "        _refuse_foreign(folder)\n",

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.ssh.between import copy_between
 from gpucloud.ssh.boot import boot_state
 from gpucloud.ssh.client import LONGEST_LINE, MOST_BYTES, ConnectionFailedError, Target, lines, run
+from gpucloud.ssh.files import rsync_down
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.job import FOLDER, RUN, Follower, start
 from gpucloud_templates import GUARD_STATUS, READY_MARKER
@@ -67,6 +69,22 @@ def test_an_endless_answer_of_a_box_is_refused_before_it_is_kept(rental: Rental)
     link(target, READY_MARKER)
     with pytest.raises(ConnectionFailedError, match="wrote more than"):
         boot_state(target)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < GENEROUS_KIB
+
+
+def test_a_copy_whose_box_complains_without_an_end_fails_in_little_memory(
+    rental: Rental, tmp_path: Path
+) -> None:
+    """Its rsync is the box's own program: what it writes is neither kept nor waited for."""
+    target = rental.boot(rental.spec())
+    program = '#!/bin/sh\ntr "\\0" x </dev/zero >&2\n'
+    placed = f"""cd "${{PATH%%:*}}" && printf '%s' '{program}' > rsync && chmod 755 rsync"""
+    assert run(target, ["bash", "-c", placed]).code == 0
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ConnectionFailedError, match="wrote more than 16,777,216 bytes of errors"):
+        rsync_down(target, "x", str(tmp_path / "x"))
+    with pytest.raises(ConnectionFailedError, match="wrote more than 16,777,216 bytes of errors"):
+        copy_between(target, target, ["x"])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < GENEROUS_KIB
 
 

@@ -14,11 +14,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.interruptions import BUDGET_USD, Log, Loss, Story, _said, _tending, say
+from tests.chaos.interruptions import (
+    BUDGET_USD,
+    LOOK_S,
+    PATIENCE_S,
+    Log,
+    Loss,
+    Story,
+    _said,
+    _tending,
+    say,
+)
 from tests.cli.test_checkpoints import STORES, Store
 from tests.forked import Forked
 from tests.processes import first_child
@@ -120,10 +130,9 @@ class Rotating:
 
     def rate(self) -> str:
         """How fast its box uploads, beside rclone alone, there and now."""
-        boxes = (self.story.shell.endpoint.folder / "boxes").glob("**/.gpucloud/checkpoints/known.json")
-        config = max(boxes, key=lambda file: file.stat().st_mtime).parent
+        own = self._own_rate()
+        config = self._config()
         home = config.parent.parent
-        known = json.loads((config / "known.json").read_text())
         settings = json.loads((config / "settings.json").read_text())
         newest = max(home.glob("kept/step-*.pt"), key=lambda file: file.stat().st_mtime)
         (home / "bare").mkdir()
@@ -135,9 +144,32 @@ class Rotating:
         trusting = {"SSL_CERT_FILE": self.store.authority} if self.store.authority else {}
         began = time.monotonic()
         subprocess.run(command, check=True, env={"PATH": "/usr/bin", "HOME": str(home), **trusting})
-        seconds = time.monotonic() - began
-        own, alone = known.get("rate", 0.0) / 1e6, bare.stat().st_size / seconds / 1e6
-        return f"  uploads at {own:.0f} MB/s; rclone copy of one file, beside them, at {alone:.0f} MB/s"
+        return uploads_said(own, bare.stat().st_size / (time.monotonic() - began))
+
+    def _own_rate(self) -> float | None:
+        """Bytes per second of the newest box's uploads; ``None`` if it has made no whole one in time."""
+        patience = time.monotonic() + PATIENCE_S  # the box has just begun: its first upload is under way
+        while True:
+            known = self._config() / "known.json"
+            with suppress(FileNotFoundError, ValueError):
+                if rate := json.loads(known.read_text()).get("rate"):
+                    return float(rate)
+            if time.monotonic() > patience:
+                return None
+            time.sleep(LOOK_S)
+
+    def _config(self) -> Path:
+        """What the newest box knows of its checkpoints."""
+        boxes = (self.story.shell.endpoint.folder / "boxes").glob("**/.gpucloud/checkpoints/settings.json")
+        return max(boxes, key=lambda file: file.stat().st_mtime).parent
+
+
+def uploads_said(own: float | None, alone: float) -> str:
+    """Both rates in words, from bytes per second."""
+    beside = f"rclone copy of one file, beside them, at {alone / 1e6:.0f} MB/s"
+    if own is None:
+        return f"  no upload of the last box was seen whole: its rate is unknown; {beside}"
+    return f"  uploads at {own / 1e6:.0f} MB/s; {beside}"
 
 
 @contextmanager

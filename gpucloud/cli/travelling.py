@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,8 +40,8 @@ def list_files(app: App, chosen: Sequence[Selection]) -> None:
         answer: SyncListDocument = {
             "files": [
                 {
-                    "here": printable(each.here(entry)),
-                    "there": printable(each.there(entry)),
+                    "here": _exact(each.here(entry)),
+                    "there": _exact(each.there(entry)),
                     "size_bytes": entry.size,
                 }
                 for each, entry in files
@@ -48,7 +49,7 @@ def list_files(app: App, chosen: Sequence[Selection]) -> None:
             "size_bytes": size,
             "left_out_files": sum(each.left_files for each in chosen),
             "left_out_bytes": sum(each.left_bytes for each in chosen),
-            "secrets": [printable(path) for each in chosen for path in each.secrets],
+            "secrets": [_exact(path) for each in chosen for path in each.secrets],
         }
         app.output.document("sync-list", answer)
     else:
@@ -56,3 +57,8 @@ def list_files(app: App, chosen: Sequence[Selection]) -> None:
             app.output.line(f"{size_text(entry.size):>11}  {printable(each.there(entry))}")
     app.output.say(f"{files_text(len(files))}, {size_text(size)} would travel.")
     app.output.say_each(remarks(chosen))
+
+
+def _exact(path: str) -> str:
+    """A path for programs, as it is; bytes of it that are no text as escapes."""
+    return os.fsencode(path).decode(errors="backslashreplace")

@@ -7,18 +7,20 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh.bounded import error_output
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect
+from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect, run
 from gpucloud.ssh.keys import find_program
 
 FLAGS = ("-rlptz", "--no-devices", "--no-specials", "--partial")
 """Not ``-a``: owners and devices are useless on another machine."""
 ONLY_LISTED = "-dlptz"
 """Folders without what is in them."""
+SAFE = ("--safe-links", "--no-perms", "--chmod=u-s,g-s", "--info=NAME,SYMSAFE")
+"""Links that point out of the tree are not created: later files could be written through them."""
 BLOCK = 4096
 FILE_CODES = frozenset({3, 11, 23, 24})
 """rsync's exit codes for files that are missing, vanish, or cannot be read or written (rsync(1))."""
@@ -28,6 +30,17 @@ _PROGRESS = re.compile(rb"(\d+)% +(\S+B/s) +(\d+:\d\d:\d\d)")
 _UNSAFE = re.compile(r'ignoring unsafe symlink "(.*)" -> "(.*)"')
 LONGEST_LINE = 8192
 _MISSING = re.compile(r"(link_stat|change_dir) .* failed: No such file or directory")
+_NAMED_LINKS = r"""
+IFS=
+for each in $1; do
+  [ -h "$each" ] || continue
+  kind=nothing
+  [ ! -e "$each" ] || kind=file
+  [ ! -d "$each" ] || kind=folder
+  printf '%s %s\0' "$kind" "$each"
+done
+"""
+"""What a path or pattern means on the box that is a link itself: to what kind of thing, and its name."""
 
 
 class NotCopiedError(GpucloudError):
@@ -77,7 +90,8 @@ def rsync_down(
 ) -> str | None:
     """Copies a file or folder of the box to this machine. Nothing can be written outside ``destination``.
 
-    A folder that is here already keeps its mode. Links that point out of it are not created.
+    A folder that is here already keeps its mode. A path that is a link itself brings what it points to. Links
+    inside of a folder that point out of it are not created.
 
     Args:
         target: the node.
@@ -93,17 +107,56 @@ def rsync_down(
         NotCopiedError: it cannot be read or written.
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
-    # Links that point out of the tree are not created: later files could be written through them.
-    safe = ["--safe-links", "--no-perms", "--chmod=u-s,g-s", "--info=NAME,SYMSAFE"]
     left_out = _LeftOut()
 
-    def hear(line: str) -> None:
-        if found := _UNSAFE.fullmatch(line):
-            left_out.add(found[1], found[2])
+    def copy(path: str, here: str, *options: str) -> None:
+        words = [*SAFE, *options, f"{target.alias}:{path}", _local(here)]
+        _rsync(target, words, quiet=True, tell=tell or _ignore, hear=left_out.hear)
 
-    words = [*safe, _remote(target, source), _local(destination)]
-    _rsync(target, words, quiet=True, tell=tell or _ignore, hear=hear)
+    path = _on_box(source)
+    links = _named_links(target, path)
+    if links.get(path) == "nothing":
+        raise NotThereError(f"{source!r} is a link to what is not there")
+    followed = {name: kind for name, kind in links.items() if kind != "nothing"}
+    if path not in followed:
+        copy(path, destination, *(f"--exclude=/{_literal(name)}" for name in followed))
+    for name, kind in followed.items():
+        here = destination if name == path else f"{destination}/"
+        if kind == "folder":
+            copy(f"{name}/", f"{_own_folder(here, name)}/")
+        else:
+            copy(name, here, "--copy-links")
     return left_out.text
+
+
+def _named_links(target: Target, path: str) -> dict[str, str]:
+    """What a path or pattern means on a box that is a link itself: ``file``, ``folder`` or ``nothing``.
+
+    rsync would copy such a link, or leave it out, and nothing of what it points to.
+    """
+    if path.endswith("/"):  # it is followed
+        return {}
+    found = run(target, ["sh", "-c", _NAMED_LINKS, "sh", path]).out.split(b"\0")[:-1]
+    told = (os.fsdecode(each).partition(" ") for each in found)
+    # A box has chosen the names: what goes into a folder here is named by the last part.
+    return {name: kind for kind, _, name in told if PurePosixPath(name).name not in {"", ".."}}
+
+
+def _own_folder(here: str, name: str) -> Path:
+    """The folder here that what a link of this name points to goes into. Raises ``NotCopiedError``."""
+    at = Path(here, PurePosixPath(name).name)
+    try:
+        if at.is_symlink():  # rsync replaces such a link as well
+            at.unlink()
+        at.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NotCopiedError(f"{at}: {error.strerror}") from error
+    return at
+
+
+def _literal(name: str) -> str:
+    """The last part of a path as a pattern of rsync that means nothing else."""
+    return re.sub(r"([\\*?[])", r"\\\1", PurePosixPath(name).name)
 
 
 class _LeftOut:
@@ -115,8 +168,12 @@ class _LeftOut:
         self._count = 0
         self._some: list[str] = []
 
-    def add(self, name: str, to: str) -> None:
-        """One more, whose names a box has chosen."""
+    def hear(self, line: str) -> None:
+        """A line of rsync, which may tell of one more; a box has chosen the names."""
+        if found := _UNSAFE.fullmatch(line):
+            self._add(found[1], found[2])
+
+    def _add(self, name: str, to: str) -> None:
         self._count += 1
         if len(self._some) < self.MOST:
             self._some.append("".join(c if c.isprintable() else "?" for c in f"{name} -> {to}"))
@@ -225,7 +282,12 @@ def refuse_failed(code: int, words: str) -> None:
 
 
 def _remote(target: Target, path: str) -> str:
-    return f"{target.alias}:{path.removeprefix('~/') or '.'}"
+    return f"{target.alias}:{_on_box(path)}"
+
+
+def _on_box(path: str) -> str:
+    """A path of the user as rsync takes it there, from the home folder on."""
+    return path.removeprefix("~/") or "."
 
 
 def _local(path: str) -> str:

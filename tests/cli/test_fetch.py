@@ -198,6 +198,29 @@ def test_links_that_point_out_of_a_folder_are_named_and_not_created(cli: Shell) 
     assert sorted(each.name for each in (cli.home / "here").iterdir()) == ["in", "out"]
 
 
+def test_a_path_that_is_a_link_brings_what_it_points_to(cli: Shell) -> None:
+    """A box with results on another disk of its own has a link to them, mostly."""
+    script = """
+        mkdir -p far/res; echo 1 >far/res/a; ln -s /etc/passwd far/res/away
+        ln -s "$HOME/far/res" out; ln -s far/res/a last; ln -s out on; mkdir one; echo 2 >one/b; ln -s no gone
+    """
+    paths = ("out", "last", "last:as", "o*:some/")
+    asked = [word for path in paths for word in ("--fetch", path)]
+    (cli.home / "out").symlink_to("elsewhere")
+    ran = cli(*RUN, *asked, "--keep-on-failure", "--", "sh", "-c", f"{script} exit 3")
+    assert ran.code == 3, ran.err
+    assert "away -> /etc/passwd" in ran.err
+    assert not (cli.home / "out").is_symlink()
+    for path, text in {"out/a": "1", "last": "1", "as": "1", "some/on/a": "1", "some/one/b": "2"}.items():
+        assert (cli.home / path).read_text() == f"{text}\n", path
+        assert not (cli.home / path).is_symlink(), path
+    [box] = cli.boxes()
+    assert cli("sync", f"{box['name']}:out", "copied").code == 0
+    assert (cli.home / "copied" / "out" / "a").read_text() == "1\n"
+    dangling = cli("sync", f"{box['name']}:gone", "copied")
+    assert (dangling.code, "is a link to what is not there" in dangling.err) == (1, True), dangling.err
+
+
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_folder_comes_as_a_folder_and_what_is_here_keeps_its_mode(cli: Shell, slash: str) -> None:
     (cli.home / "out").mkdir(mode=0o755)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -80,6 +81,18 @@ def test_what_would_travel_is_listed_and_nothing_else_is_done(cli: Shell, projec
     assert (answer["left_out_files"], len(answer["secrets"])) == (4, 1)
     assert cli("sync", "x:", ".", "--dry-run").code == 2
     assert cli.changes_asked() == []
+
+
+def test_the_list_for_programs_has_names_as_they_are_and_the_one_for_people_on_one_line(cli: Shell) -> None:
+    (cli.home / "odd").mkdir()
+    (cli.home / "odd" / "line\nbreak").write_text("")
+    (cli.home / "odd" / os.fsdecode(b"no\xfftext")).write_text("")
+    line = ("run", "--sync", "odd", "--dry-run")
+    found = {file["here"] for file in cli(*line, "--json").json["files"]}
+    assert found == {"odd/line\nbreak", "odd/no\\xfftext"}
+    assert [each.split(maxsplit=2)[-1] for each in cli(*line).out.splitlines()] == [
+        *("'odd/line\\nbreak'", "'odd/no\\udcfftext'"),
+    ]
 
 
 @pytest.mark.parametrize(

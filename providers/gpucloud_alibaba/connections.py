@@ -1,4 +1,4 @@
-"""One pool of connections for each host, however many threads ask for it at once."""
+"""One pool of connections for each host, however many threads ask for it at once; answers are bounded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from functools import cache
 from importlib import import_module
 from inspect import signature
 from typing import Any
+
+from gpucloud.clouds.answers import bound_answers
+from gpucloud_alibaba.errors import MalformedAnswerError
 
 MAKES_POOLS = "_get_session"
 """The SDK's function; there is no public way to give it a pool."""
@@ -22,8 +25,8 @@ def share_pools() -> None:
 
     The SDK (``DaraCore._get_session``, darabonba-core 1.0) looks a host's pool up and makes it without a
     lock: of threads that begin together each makes one, with a TLS context that reads all certificate
-    authorities (30 ms), and all but the last are thrown away. An SDK that makes them elsewhere is left as
-    it is.
+    authorities (30 ms), and all but the last are thrown away. Each reads answers up to a size. An SDK that
+    makes them elsewhere is left as it is.
     """
     core: Any = import_module("darabonba.core").DaraCore
     made_by_sdk: Any = getattr(core, MAKES_POOLS, None)
@@ -37,6 +40,8 @@ def share_pools() -> None:
         with all_locks:
             lock = locks[session_key]
         with lock:
-            return made_by_sdk(session_key, *settings, **named)
+            session = made_by_sdk(session_key, *settings, **named)
+            bound_answers(session, MalformedAnswerError)
+            return session
 
     setattr(core, MAKES_POOLS, staticmethod(made_once))

@@ -17,8 +17,10 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3 import Retry
 from urllib3.util.ssl_ import create_urllib3_context
 
+from gpucloud.clouds.answers import bound_answers
 from gpucloud.clouds.profile import CA_BUNDLES
 from gpucloud.errors import UsageError
+from gpucloud_azure.errors import MalformedAnswerError
 
 
 def ssl_context(ca_bundle: str | None) -> ssl.SSLContext:
@@ -50,6 +52,7 @@ def transport(context: ssl.SSLContext, *, connect_s: float, read_s: float) -> Ht
     session.trust_env = False
     session.mount("http://", HTTPAdapter(max_retries=_NEVER))
     session.mount("https://", _Verified(context))
+    bound_answers(session, MalformedAnswerError)
     made: HttpTransport[Any, Any] = RequestsTransport(
         session=session,
         connection_timeout=connect_s,

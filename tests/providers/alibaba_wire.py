@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_pricing.purchases import Purchase
+from tests.providers.payload import payload_of
 
 ACCOUNT = "1234567890123456"
 REQUEST_ID = "473469C7-AA6F-4DC5-B3DB-A3DC0DE3C83E"
@@ -80,13 +80,13 @@ class Wire:
                     self.close_connection = True
                     return
                 body = given.body() if callable(given.body) else given.body
-                text = body if isinstance(body, str) else json.dumps(body)
+                payload = payload_of(body)
                 self.send_response(given.status)
                 for name, value in {"content-type": "application/json", **given.headers}.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(text.encode())))
+                self.send_header("content-length", str(len(payload)))
                 self.end_headers()
-                self.wfile.write(text.encode())
+                self.wfile.write(payload)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_pricing.purchases import Purchase
+from tests.providers.payload import payload_of
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TENANT = "00000000-0000-0000-0000-000000000001"
@@ -33,7 +34,7 @@ def refusal(code: str, message: str = "No.", **more: Any) -> dict[str, Any]:
 class Answer:
     """One HTTP answer; ``hang_up`` closes the connection instead. A function makes another body each time.
 
-    A text is sent as it is, anything else as JSON.
+    A text and bytes are sent as they are, anything else as JSON.
     """
 
     body: Any = None
@@ -80,8 +81,7 @@ class Wire:
                     self.close_connection = True
                     return
                 content = given.body() if callable(given.body) else given.body
-                text = content if isinstance(content, str) else json.dumps(content)
-                payload = b"" if content is None else text.encode()
+                payload = b"" if content is None else payload_of(content)
                 self.send_response(given.status)
                 usual = {"content-type": "application/json", "x-ms-request-id": "req-1"}
                 for name, value in (usual | given.headers).items():

@@ -1,7 +1,8 @@
-"""Threads that begin together share one pool of connections of the SDK."""
+"""Threads that begin together share one pool of connections of the SDK, and answers are of bounded size."""
 
 from __future__ import annotations
 
+import gzip
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -10,7 +11,14 @@ from typing import Any
 import pytest
 from darabonba.core import DaraCore
 
+from gpucloud.resources import Search
 from gpucloud_alibaba.connections import share_pools
+from gpucloud_alibaba.provider import AlibabaProvider
+from tests.profiles import own_profile
+from tests.providers.alibaba_sandbox import alibaba_environment, wire
+from tests.providers.alibaba_wire import Answer, Wire
+
+__all__ = ["alibaba_environment", "wire"]
 
 THREADS = 16
 
@@ -53,3 +61,11 @@ def test_an_sdk_that_makes_its_pools_in_another_way_is_left_as_it_is(
 
     assert vars(sdk).get("_get_session") is later
     assert [record.levelname for record in caplog.records] == ["DEBUG"]
+
+
+def test_an_answer_that_unpacks_without_an_end_is_not_read(wire: Wire) -> None:
+    """64 MB, which travel as 64 kB: no list of instances is as long."""
+    bomb = Answer(gzip.compress(bytes(64 << 20)), headers={"content-encoding": "gzip"})
+    wire.say("DescribeInstances", bomb)
+    found = AlibabaProvider(own_profile()).find(Search(token="t", regions=("cn-hangzhou",)))
+    assert "more than 8,388,608 bytes" in found.unread[0].error

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -39,6 +40,9 @@ TRIES = settings(
     phases=[Phase.generate],
 )
 DAMAGES = st.builds(Damage, st.integers(0, 2**32), st.sampled_from([0.0, 0.02, 0.1, 0.4]))
+
+
+BOMB = gzip.compress(bytes(64 << 20))
 
 
 # --- the clouds
@@ -242,3 +246,17 @@ def test_an_answer_of_azure_that_is_no_object_is_malformed(azure_wire: AzureServ
             except MalformedAnswerOfAzure:
                 refused += 1
         assert refused, name
+
+
+@pytest.mark.parametrize("call", ["quotes", "find"])
+def test_an_answer_of_azure_that_unpacks_without_an_end_is_not_read(
+    azure_wire: AzureServer, call: str
+) -> None:
+    """64 MB, which travel as 64 kB: nobody has as much to say about prices or boxes."""
+    bomb = AzureAnswer(BOMB, headers={"content-encoding": "gzip"})
+    for path in ("prices", "resources", "resourcegroups"):
+        azure_wire.say("GET", f"/{path}", bomb)
+    provider = AzureProvider(own_profile())
+    for ask in READERS[call](provider, AT["azure"]):
+        with pytest.raises(MalformedAnswerOfAzure, match="more than 8,388,608 bytes"):
+            ask()

@@ -15,32 +15,28 @@ from typing import NoReturn
 INTERRUPTED = 128 + signal.SIGINT
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Runs the command line of this process, or completes one for a shell, and exits with its code."""
     if "_GPUCLOUD_COMPLETE" in os.environ:
         from gpucloud.cli.completing import answer
 
         sys.exit(answer(os.environ))
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        _main()
-    from gpucloud.cli.app import main as run  # whoever started us wants no interruptions
-
-    run()
-
-
-def _main() -> NoReturn:
-    _end_at_once_with(INTERRUPTED)  # nothing is under way
+    interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interrupts:  # else whoever started us wants no interruptions
+        _end_at_once_with(INTERRUPTED)  # nothing is under way
     from gpucloud.cli.app import main as run
 
     code: str | int | None = INTERRUPTED
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except SystemExit as ended:
         code = ended.code
     except KeyboardInterrupt:  # one more, while the first was told
         pass
-    _end_at_once_with(code)  # everything is done
+    if interrupts:
+        _end_at_once_with(code)  # everything is done
     sys.exit(code)
 
 

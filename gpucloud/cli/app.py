@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from gpucloud.cli.context import App
 
 Function = Callable[..., int | None]
+Call = Callable[[], int | None]
+"""A command with its arguments."""
 
 HELP_ALL = "--help-all"
 BEFORE, BOXES, ENGINES, PROGRAM = "Before buying", "Boxes", "Nodes for engines", "This program"
@@ -233,23 +236,37 @@ def functions_of(name: str) -> Function | Mapping[str, Function]:
     raise UsageError(f"`{name}` is not installed", hint=f"pip install 'gpucloud[{name}]'")
 
 
-def bind(function: Function) -> Function:
-    """Adds to a command the options that every command takes, and passes it the running program."""
-    from gpucloud.cli.context import App
+def bind(function: Function) -> Callable[..., Call]:
+    """What reads the options of a command, and those that every command takes, into a call of its function.
 
-    signature = inspect.signature(function, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.annotation is not App]
-    receivers = [each.name for each in signature.parameters.values() if each.annotation is App]
+    The function also receives the running program, and what is read from several options.
+    """
+    from gpucloud.cli.context import App, ReadFrom
+
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    receivers = [each.name for each in parameters if each.annotation is App]
+    sources = {
+        each.name: source
+        for each in parameters
+        for source in getattr(each.annotation, "__metadata__", ())
+        if isinstance(source, ReadFrom)
+    }
+    own = [each for each in parameters if each.name not in {*receivers, *sources}]
+    of_sources = [option for source in sources.values() for option in source.options]
     common = inspect.signature(_switches, eval_str=True).parameters
 
-    def command(ctx: typer.Context, **values: Any) -> int | None:
+    def command(ctx: typer.Context, **values: Any) -> Call:
         switches = _merge(ctx.ensure_object(Switches), {name: values.pop(name) for name in common})
         app = start(switches, ctx.command_path.partition(" ")[2])
-        return function(**dict.fromkeys(receivers, app), **values)
+        for name, source in sources.items():
+            values[name] = source.read(app, {each.name: values.pop(each.name) for each in source.options})
+        return partial(function, **dict.fromkeys(receivers, app), **values)
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *common.values())]
-    command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    options = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *of_sources, *common.values())
+    ]
+    command.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
     command.__annotations__ = {}
     command.__doc__ = inspect.getdoc(function)
     return command
@@ -286,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(answer(os.environ))
     try:
         with handling_signals(_end_with_code, (signal.SIGTERM, signal.SIGHUP)):
-            code = _run(line, switches)
+            code = parse(line, switches)() or 0
             sys.stdout.flush()
     except BaseException as error:  # the outermost frame: every failure ends here
         from gpucloud.cli.failure import report
@@ -323,14 +340,15 @@ def _leave_threads(code: int) -> None:
     os._exit(code)
 
 
-def _run(line: list[str], switches: Switches) -> int:
+def parse(line: Sequence[str], switches: Switches) -> Call:
+    """The call that a command line asks for; one that gives an exit code where the options were all."""
     group = build()
     try:
         with group.make_context("gpucloud", list(line), obj=switches) as context:
-            result = group.invoke(context)
+            call: Call = group.invoke(context)
     except typer.Exit as stop:
-        return stop.exit_code
-    return result if isinstance(result, int) else 0
+        return partial(int, stop.exit_code)
+    return call
 
 
 def _root(

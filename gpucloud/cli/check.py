@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.errors import UsageError
 from gpucloud.resources import CloudRole
-from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.checkup import Checked, Finding
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
 _MARKS = {True: "ok", False: "NO", None: "?"}
 
 
-@takes_spec
 def check(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     policy: Annotated[
         str | None,
         typer.Option("--policy", help="Only print the least-privilege policy of a cloud.", metavar="CLOUD"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpucloud.cli.output import Output
 from gpucloud.config import Paths, find_paths
@@ -60,3 +61,14 @@ class App:
             self.client.on_event = timeline.show
             self.client.work_with(tasks)
             yield self.client, timeline
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFrom:
+    """In the annotation of a command's parameter: the options of the command line that it is read from.
+
+    ``read`` is given their values by name.
+    """
+
+    options: Sequence[inspect.Parameter]
+    read: Callable[[App, dict[str, Any]], Any]

@@ -24,7 +24,7 @@ from gpucloud.cli.cost_tables import show
 from gpucloud.cli.cost_work import WorkloadOptions
 from gpucloud.cli.listing import lists
 from gpucloud.cli.option_groups import Options, takes_options
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import refuse_unwritable, utc_now
 from gpucloud.costs import amounts as read
 from gpucloud.costs.comparison import Comparison
@@ -184,11 +184,10 @@ class SourceOptions(Options):
 
 
 @lists("options", name="offer.instance_type")
-@takes_spec
 @takes_options
 def cost(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     *,
     work: WorkloadOptions,
     limit: Annotated[

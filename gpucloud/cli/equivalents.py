@@ -11,7 +11,7 @@ import typer
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.errors import UsageError
 from gpucloud.market.search import paid_text
 from gpucloud.spec.model import Spec, SpecError
@@ -35,10 +35,9 @@ class Measure(StrEnum):
 
 
 @lists("equivalents", name="offer.instance_type")
-@takes_spec
 def show(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     sizes: Annotated[
         list[str] | None,
         typer.Argument(help="One size, as --gpu; or two to compare: A100-80GB:8 H100:4.", metavar="[GPU]..."),

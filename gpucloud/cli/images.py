@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.errors import UsageError
-from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.planning.boot_choices import BootChoice
@@ -32,8 +31,7 @@ COLUMNS = (
 
 
 @lists("images", name="image")
-@takes_spec
-def images(app: App, spec: Spec) -> int | None:
+def images(app: App, spec: SpecFlags) -> int | None:
     """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software."""
     choices = app.client.market.images(spec)
     if app.output.json:

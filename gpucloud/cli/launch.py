@@ -11,7 +11,7 @@ from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import as_text, is_spec_file, use_file
-from gpucloud.cli.options import RunId, Wait, duration_of, takes_spec
+from gpucloud.cli.options import RunId, SpecFlags, Wait, duration_of
 from gpucloud.cli.palette import Role
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
 from gpucloud.errors import InterruptedBySignal, UsageError
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from gpucloud.planning.plan import Plan
 
 
-@takes_spec
 def launch(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     plan: Annotated[
         Path | None,
         typer.Argument(help="File of `gpucloud plan --save`. Default: plan now.", metavar="[PLAN]"),

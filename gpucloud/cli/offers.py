@@ -12,12 +12,11 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.listing import lists
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
 from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, relaxation_text, rule_text
 from gpucloud.spec.defaults import OF_OFFERS
-from gpucloud.spec.model import Spec
 from gpucloud_pricing import Explanation, Offer, Refusal
 from gpucloud_pricing.purchases import Purchase
 
@@ -48,10 +47,9 @@ CSV_COLUMNS = (
 
 
 @lists("offers", name="instance_type")
-@takes_spec
 def offers(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     why: Annotated[
         bool, typer.Option("--why", help="Also list the refused offers, with the demand that refused them.")
     ] = False,

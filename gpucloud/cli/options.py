@@ -1,19 +1,19 @@
 """The spec's flags, derived from its fields. A command that takes them receives a checked spec::
 
-@takes_spec
-def offers(app: App, spec: Spec, *, why: Annotated[bool, typer.Option("--why")] = False) -> None: ...
+def offers(app: App, spec: SpecFlags, *, why: Annotated[bool, typer.Option("--why")] = False) -> None: ...
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gpucloud.cli.context import App, ReadFrom
 from gpucloud.cli.defaults import say_gpu, say_preset
 from gpucloud.errors import UsageError
 from gpucloud.spec.declarations import ALIASES, FIELDS
@@ -138,26 +138,6 @@ _PARAMETERS = [
 ]
 
 
-def takes_spec(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Replaces a command's parameter annotated ``Spec`` by the spec's flags; says what a preset decided."""
-    signature = inspect.signature(function, eval_str=True)
-    receiver = next(each.name for each in signature.parameters.values() if each.annotation is Spec)
-    own = [each for each in signature.parameters.values() if each.name != receiver]
-
-    def command(**values: Any) -> int | None:
-        flags = {each.name: values.pop(each.name) for each in _PARAMETERS}
-        spec = spec_from(flags)
-        say_gpu(values["app"], flags["gpu"], spec)
-        say_preset(values["app"], spec)
-        return function(**{receiver: spec}, **values)
-
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *_PARAMETERS)]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {}
-    command.__doc__ = inspect.getdoc(function)
-    return command
-
-
 def spec_from(flags: dict[str, Any]) -> Spec:
     """The spec of a command line.
 
@@ -190,3 +170,15 @@ def _read(script: Path) -> str:
         raise UsageError(f"--setup-file: {script} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--setup-file: {script} is no text") from error
+
+
+def _read_spec(app: App, values: dict[str, Any]) -> Spec:
+    """The spec of a command line; says how its GPU was read, and what a preset decided."""
+    gpu = values["gpu"]
+    spec = spec_from(values)
+    say_gpu(app, gpu, spec)
+    say_preset(app, spec)
+    return spec
+
+
+SpecFlags = Annotated[Spec, ReadFrom(_PARAMETERS, _read_spec)]

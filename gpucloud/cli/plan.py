@@ -13,10 +13,9 @@ from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.listing import lists
 from gpucloud.cli.market import paid_cell
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import counted, duration_text, refuse_unwritable, time_text, writing
 from gpucloud.cli.palette import Cell, Role
-from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
@@ -32,10 +31,9 @@ AcceptSnapshot = Annotated[
 
 
 @lists("attempts", name="instance_type")
-@takes_spec
 def plan(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     save: Annotated[
         Path | None,
         typer.Option("--save", help="Save the plan for `gpucloud launch FILE`.", metavar="FILE"),

@@ -13,10 +13,9 @@ import typer
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import counted, time_text, utc_now
 from gpucloud.errors import UsageError
-from gpucloud.spec.model import Spec
 from gpucloud_pricing import format_money
 from gpucloud_pricing.price_trend import moments, sparkline, trend
 
@@ -31,10 +30,9 @@ POINTS = 24
 
 
 @lists("series", name="instance_type")
-@takes_spec
 def history(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     since: Annotated[
         str | None, typer.Option("--since", help="Leave out older prices: 30d, 8w, 6m, 2y.", metavar="AGE")
     ] = None,
@@ -100,10 +98,9 @@ def _percent(before: Decimal, after: Decimal) -> str:
 
 
 @lists("changes", name="instance_type")
-@takes_spec
 def diff(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     before: Annotated[
         str, typer.Argument(help="A day or a time: 2026-11-01, 2026-11-01T12:00:00Z.", metavar="BEFORE")
     ],

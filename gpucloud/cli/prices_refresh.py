@@ -13,10 +13,9 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.market import show_table
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import counted
 from gpucloud.runtime.events import Event, PricesAnswered, Sink
-from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.market.documents import PricesRefreshDocument
@@ -29,10 +28,9 @@ SHOWN = 10
 
 
 @lists("clouds", name="cloud")
-@takes_spec
 def refresh(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     anew: Annotated[
         bool, typer.Option("--anew", help="Do not resume an interrupted refresh; send every query again.")
     ] = False,

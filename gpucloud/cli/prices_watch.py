@@ -16,22 +16,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.options import takes_spec
+from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
 from gpucloud.market.search import offer_text
 from gpucloud.resources import rfc3339
-from gpucloud.spec.model import Spec
 from gpucloud_pricing import Offer
 
 if TYPE_CHECKING:
     from gpucloud.market.watch import Look
 
 
-@takes_spec
 def watch(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     below: Annotated[str, typer.Option("--below", help="The limit, in USD per hour and box.", metavar="USD")],
     every: Annotated[
         str, typer.Option("--every", help="Time between two refreshes.", metavar="TIME")

@@ -17,7 +17,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import is_spec_file, use_file
 from gpucloud.cli.option_groups import Options, takes_options
-from gpucloud.cli.options import RunId, Wait, duration_of, takes_spec
+from gpucloud.cli.options import RunId, SpecFlags, Wait, duration_of
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.sync import fetched
@@ -144,11 +144,10 @@ class JobOptions(Options):
         return None if kept is None else kept.total_seconds()
 
 
-@takes_spec
 @takes_options
 def run(
     app: App,
-    spec: Spec,
+    spec: SpecFlags,
     *,
     command: Annotated[
         list[str] | None, typer.Argument(help="Command to run, after --.", metavar="-- COMMAND...")

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -58,7 +58,7 @@ import gpucloud.storage.snapshots
 import gpucloud_azure.create
 from gpucloud import Cluster, GpucloudError, NodeClass, OwedError, SlotState, Spec
 from gpucloud.bring_up.bring_up import NotReadyError, UnfitError
-from gpucloud.cli.app import Switches
+from gpucloud.cli.app import Call, Switches
 from gpucloud.cli.context import App
 from gpucloud.cli.output import Output
 from gpucloud.ending.teardown import take_down
@@ -85,7 +85,7 @@ from tests.chaos.plights import COMMITTED_AFTER_SWAP
 from tests.chaos.scenes import BEGUN, FAILS, NO_ROOM, REGION, RESULT, UNFIT
 from tests.memory import MemoryProvider
 
-COMMAND: Any = gpucloud.cli.app._run
+PARSE: Any = gpucloud.cli.app.parse
 LASTING = frozenset({"cut-off", "full"})
 """What does not end once it has begun."""
 MARKET = gpucloud.market.catalog.shipped_market()
@@ -189,16 +189,21 @@ def main() -> None:
         _hurry()
     for name, value in plight.items():
         globals()[f"with_{name}"](value)
-    gpucloud.cli.app._run = command_or_engine
+    gpucloud.cli.app.parse = command_or_engine
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gpucloud.cli.app.main()
 
 
-def command_or_engine(line: list[str], switches: Switches) -> int:
+def command_or_engine(line: Sequence[str], switches: Switches) -> Call:
     """A command; or what an engine does with its slots: ``engine up CLOUD``, ``engine look CLOUD``."""
     if line[0] != "engine":
-        code: int = COMMAND(line, switches)
-        return code
+        call: Call = PARSE(line, switches)
+        return call
+    return functools.partial(engine, line, switches)
+
+
+def engine(line: Sequence[str], switches: Switches) -> None:
+    """What an engine does with its slots."""
     spec = Spec(gpu="T4", clouds=line[2], regions=REGION[line[2]], allow_from="198.51.100.7/32")
     lab = Cluster(name="lab", classes={"t4": NodeClass(spec=spec, max=2)})
     app = App(output=Output(), environment=os.environ, command=line[0], sandbox=switches.sandbox)
@@ -211,7 +216,6 @@ def command_or_engine(line: list[str], switches: Switches) -> int:
     for slot in done.slots:
         if slot.state is not SlotState.READY:
             raise GpucloudError(f"{slot.name} is {slot.state}: {slot.reason}")
-    return 0
 
 
 def measured(context: Context, box: Box, keys: Path) -> Measured:

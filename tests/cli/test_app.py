@@ -84,6 +84,7 @@ except SystemExit:
         "gpucloud",
         "gpucloud.cli",
         "gpucloud.cli.app",
+        "gpucloud.processes",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,15 +10,40 @@ from gpucloud.clouds.profile import Profile, is_loopback
 
 
 def is_trusted(url: str) -> bool:
-    """Whether a URL has TLS, or stays on this machine.
+    """Whether a URL has TLS, or stays on this machine; a link-local address is no host of anybody's.
 
     One with control characters has neither: ``urlsplit`` drops them, and no client does.
     """
     try:
-        scheme = urlsplit(url).scheme
+        at = urlsplit(url)
+        scheme, host = at.scheme, at.hostname or ""
     except ValueError:  # it is no URL
         return False
-    return url.strip().isprintable() and (scheme == "https" or (scheme == "http" and is_loopback(url)))
+    safe = scheme == "https" or (scheme == "http" and is_loopback(url))
+    return url.strip().isprintable() and safe and not _is_link_local(host)
+
+
+def _is_link_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_link_local
+    except ValueError:
+        return False
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether two URLs have one scheme, host and port, said or not."""
+    try:
+        return _origin(one) == _origin(other)
+    except ValueError:  # one is no URL
+        return False
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    at = urlsplit(url)
+    return at.scheme, at.hostname, at.port or _PORTS.get(at.scheme)
+
+
+_PORTS = {"https": 443, "http": 80}
 
 
 def fetched(url: str, profile: Profile, *, most_bytes: int, timeout_s: float) -> bytes:

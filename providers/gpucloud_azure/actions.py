@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from gpucloud.clouds.fetch import same_origin
 from gpucloud.clouds.profile import is_loopback
 from gpucloud_azure.errors import ActionRefusedError
 
@@ -227,10 +228,10 @@ def refuse_unlisted(method: str, url: str, endpoint: str) -> None:
     Raises:
         ActionRefusedError: the call is not in the table, or would go to another host, or without TLS.
     """
-    at, home = urlsplit(url), urlsplit(endpoint)
+    at = urlsplit(url)
     what = f"{method} {at.path}"
-    if (at.scheme, at.netloc) != (home.scheme, home.netloc):
-        raise ActionRefusedError(f"{what} was not sent: {at.netloc} is not {home.netloc}")
+    if not same_origin(url, endpoint):
+        raise ActionRefusedError(f"{what} was not sent: {at.netloc} is not {urlsplit(endpoint).netloc}")
     if at.scheme != "https" and not is_loopback(url):
         raise ActionRefusedError(f"{what} was not sent: {endpoint} does not use TLS")
     if not any(action.fits(method, at.path) for action in ACTIONS):

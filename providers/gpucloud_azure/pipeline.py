@@ -21,9 +21,11 @@ from azure.core.pipeline.policies import (
 )
 
 from gpucloud import __version__
+from gpucloud.clouds.fetch import is_trusted
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import ApiCall, CallObserver
 from gpucloud_azure.actions import changing, refuse_unlisted, region_in
+from gpucloud_azure.errors import ActionRefusedError
 from gpucloud_azure.json_paths import refuse_nonsense
 
 if TYPE_CHECKING:
@@ -79,6 +81,18 @@ class AllowList(SansIOHTTPPolicy[Any, Any]):
     def on_request(self, request: Any) -> None:
         """Refuses, or does nothing."""
         refuse_unlisted(request.http_request.method, request.http_request.url, self._endpoint)
+
+
+class TrustedOnly(SansIOHTTPPolicy[Any, Any]):
+    """Asks only addresses with TLS, or of this machine: some come from answers."""
+
+    def on_request(self, request: Any) -> None:
+        """Refuses, or does nothing."""
+        url = urlsplit(str(request.http_request.url))
+        if not is_trusted(url.geturl()):
+            raise ActionRefusedError(
+                f"{url.scheme}://{url.netloc} was not asked: it has no TLS, or is no host"
+            )
 
 
 class Sense(SansIOHTTPPolicy[Any, Any]):
@@ -145,6 +159,7 @@ def open_policies(profile: Profile) -> list[Any]:
         _user_agent(),
         ReadRetries(),
         Proxies(profile),
+        TrustedOnly(),
     ]
 
 

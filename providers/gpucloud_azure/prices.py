@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
+from gpucloud.clouds.fetch import same_origin
 from gpucloud.clouds.kit import amount_of
 from gpucloud_azure.clients import PAGES, Clients
 from gpucloud_azure.errors import MalformedAnswerError
@@ -94,6 +95,10 @@ def rows_where(clients: Clients, condition: str) -> Iterator[Mapping[str, Any]]:
         following = page.get("NextPageLink")
         if not following:
             return
+        if not same_origin(str(following), url):
+            raise MalformedAnswerError(
+                f"the price list names another host for its next page: {following!r:.200}"
+            )
         request = HttpRequest("GET", str(following))
     raise MalformedAnswerError(f"the price list gave {PAGES} pages and still more")
 

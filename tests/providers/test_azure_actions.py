@@ -136,6 +136,11 @@ def test_a_token_goes_to_resource_manager_only(elsewhere: str) -> None:
         refuse_unlisted("GET", elsewhere + IN_GROUP, HOME)
 
 
+def test_a_port_that_is_the_schemes_own_is_the_same_host() -> None:
+    """Some pages of Resource Manager name it."""
+    refuse_unlisted("GET", f"https://management.azure.com:443{IN_SUBSCRIPTION}/resources", HOME)
+
+
 def test_a_page_that_points_elsewhere_is_not_followed(azure_wire: Wire) -> None:
     page = {"value": [], "nextLink": f"https://evil.example{IN_SUBSCRIPTION}/resources"}
     azure_wire.say("GET", "/resources", Answer(page))

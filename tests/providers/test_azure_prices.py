@@ -12,6 +12,7 @@ import pytest
 
 from gpucloud.clouds.abilities import Checkup, Preflight, Prices, Quotas, Reservations
 from gpucloud_azure import checkup, prices
+from gpucloud_azure.errors import ActionRefusedError, MalformedAnswerError
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_pricing.purchases import Purchase
 from tests.profiles import own_profile
@@ -63,6 +64,30 @@ def test_a_list_price_is_quoted_with_its_currency_and_source(azure_wire: Wire) -
     [quote] = able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
     assert (quote.price_per_hour, quote.currency, quote.zone) == (Decimal("0.526"), "USD", None)
     assert quote.source == "Azure Retail Prices"
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "http://169.254.169.254/latest",
+        "https://prices.example:443/next",
+        "http://127.0.0.1:9/next",
+        "https://[1",
+    ],
+)
+def test_a_page_of_prices_that_names_another_host_is_not_followed(azure_wire: Wire, elsewhere: str) -> None:
+    azure_wire.say("GET", LIST, Answer({"Items": [row()], "NextPageLink": elsewhere, "Count": 1}))
+    with pytest.raises(MalformedAnswerError, match="another host"):
+        able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.1/prices", "https://169.254.169.254/prices"])
+def test_prices_are_asked_with_tls_and_never_of_a_link_local_address(
+    azure_wire: Wire, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("GPUCLOUD_AZURE_PRICES_URL", url)
+    with pytest.raises(ActionRefusedError, match="was not asked"):
+        able(AzureProvider(own_profile()), Prices).quotes("eastus", [T4], Purchase.ON_DEMAND)
 
 
 def test_the_spot_price_is_another_row(azure_wire: Wire) -> None:

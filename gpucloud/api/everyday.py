@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -332,4 +333,6 @@ class Everyday:
                 with_results=with_results,
             )
             searched = None if survey is None else Searched.of(survey, context.search())
+            if searched is not None and session.owner_is_chosen:  # what others have is no matter of theirs
+                searched = replace(searched, of_others=())
         return Ended(boxes=read(ended), living=tuple(read_boxes(session)), searched=searched)

@@ -36,12 +36,14 @@ class Searched:
         answered: how many clouds answered.
         unjudged: resources with the owner's tag and tags that gpucloud never wrote; they are left as they
             are.
+        of_others: what is billed of a run that was searched for, and has another owner's tag; it is left.
     """
 
     unread: tuple[UnreadableRegion, ...] = ()
     left_out: Mapping[str, str]
     answered: int
     unjudged: tuple[Resource, ...] = ()
+    of_others: tuple[Resource, ...] = ()
 
     @classmethod
     def of(cls, survey: DiscoveryResult, mine: Search) -> Searched:
@@ -53,6 +55,9 @@ class Searched:
             left_out=survey.left_out,
             answered=len(survey.clocks),
             unjudged=tuple(unjudged(survey, mine)),
+            of_others=tuple(
+                each for each in survey.resources if each.ref.kind.billable and not mine.admits(each.tags)
+            ),
         )
 
     @property

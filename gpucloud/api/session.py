@@ -127,10 +127,15 @@ class Session:
         """The owner id, which is in the tags of every resource; in a team's journal, the login there."""
         with self._lock:
             if self._owner is None:
-                named = self.team_journal is None or self.profile.variables.get("GPUCLOUD_OWNER")
+                named = self.team_journal is None or self.owner_is_chosen
                 identity = None if named else self.journal.identity
                 self._owner = find_owner(self.paths, self.profile.variables, identity=identity)
             return self._owner
+
+    @property
+    def owner_is_chosen(self) -> bool:
+        """Whether the user has said which owner this is; otherwise it is that of this machine or login."""
+        return bool(self.profile.variables.get("GPUCLOUD_OWNER"))
 
     @property
     def owners(self) -> frozenset[str]:

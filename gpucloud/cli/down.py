@@ -13,10 +13,12 @@ from gpucloud.cli.options import RunId
 from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_documents
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.resources import Tags
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
-    from gpucloud.cli.documents.searches import DownDocument
+    from gpucloud.api.results import Searched
+    from gpucloud.cli.documents.searches import DownDocument, OfOthersDocument
     from gpucloud.cli.timeline import Timeline
 
 
@@ -37,7 +39,8 @@ def down(
 
     With --run-id, boxes are also searched for in every cloud, so any machine can delete them. Files that the
     run has left are copied first; a box whose files cannot be copied stays, with exit code 8. Exit code 4
-    means that no cloud could be asked, 8 also that some regions could not be read.
+    means that no cloud could be asked, 8 also that some regions could not be read, or that the run has boxes
+    of another owner and GPUCLOUD_OWNER is not set.
     """
     if with_results and run_id is None:
         raise UsageError("--with-results is for the boxes of a run: add --run-id")
@@ -57,6 +60,7 @@ def down(
             answer: DownDocument = {
                 "boxes": [box.document() for box in done.boxes],
                 "unjudged": unjudged_documents(done.searched),
+                "of_others": _of_others(done.searched),
             }
             app.output.document("down", answer)
     for box in done.boxes:
@@ -65,7 +69,21 @@ def down(
     app.output.say(paying_text(done.living))
     if all:
         _say_kept(app)
-    return search_code(done.searched, owed=bool(done.searched and done.searched.unjudged))
+    left = done.searched is not None and (done.searched.unjudged or done.searched.of_others)
+    return search_code(done.searched, owed=bool(left))
+
+
+def _of_others(searched: Searched | None) -> list[OfOthersDocument]:
+    return [
+        {
+            "kind": str(each.ref.kind),
+            "id": each.ref.id,
+            "cloud": each.ref.cloud,
+            "region": each.ref.region,
+            "owner": each.tags.owner if isinstance(each.tags, Tags) else None,
+        }
+        for each in (searched.of_others if searched else ())
+    ]
 
 
 def _say_kept(app: App) -> None:

@@ -7,10 +7,13 @@ import shutil
 import time
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
-from tests.shell import Shell
+from gpucloud_sandbox.client import Endpoint
+from tests.forked import ForkServer
+from tests.shell import Shell, newcomer
 from tests.waiting import until
 
 LEFT_AT_THE_TTL = {"aws": set[str](), "alibaba": set[str](), "azure": {"disk", "address"}}
@@ -100,3 +103,21 @@ def test_what_azure_leaves_is_ended_by_the_next_changing_command(own_clouds: She
     until(lambda: bills(own_clouds) == {"disk", "address"})
     assert own_clouds("down", "late", "--yes").code == 0
     assert bills(own_clouds) == set()
+
+
+def test_the_clean_up_of_a_pipeline_says_that_another_owner_has_the_boxes_of_its_run(
+    endpoint: Endpoint, cli: Shell, tmp_path: Path, forks: ForkServer
+) -> None:
+    """From another home there is another owner: nothing is deleted, and what is billed is no success."""
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "mine", "--run-id", "r-1")
+    owner = cli.boxes()[0]["owner"]
+    (tmp_path / "other").mkdir()
+    with newcomer(endpoint, tmp_path / "other", forks, reset=False) as other:
+        left = other("down", "--run-id", "r-1", "--yes", "--json")
+        chosen = other("down", "--run-id", "r-1", "--yes", GPUCLOUD_OWNER="team-b")
+        mine = other("down", "--run-id", "r-1", "--yes", GPUCLOUD_OWNER=owner)
+    assert (left.code, left.json["boxes"]) == (8, [])
+    assert {each["owner"] for each in left.json["of_others"]} == {owner}
+    assert f"if that is you: GPUCLOUD_OWNER={owner}" in left.err
+    assert chosen.code == 0, "two repositories may use one run id"
+    assert (mine.code, cli.billed()) == (0, [])

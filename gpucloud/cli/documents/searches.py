@@ -61,15 +61,27 @@ class ListDocument(TypedDict):
     left_out: NotRequired[dict[str, str]]
 
 
+class OfOthersDocument(TypedDict):
+    """A resource of another owner."""
+
+    kind: str
+    id: str
+    cloud: str
+    region: str
+    owner: str | None
+
+
 class DownDocument(TypedDict):
     """The boxes that were deleted.
 
     Attributes:
         unjudged: resources left alone because of their tags.
+        of_others: resources of the run left alone because another owner has them, and no owner was chosen.
     """
 
     boxes: list[BoxDocument]
     unjudged: list[UnjudgedDocument]
+    of_others: list[OfOthersDocument]
 
 
 class RecoverDocument(TypedDict):

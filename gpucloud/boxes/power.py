@@ -150,11 +150,11 @@ def start(
 
 def _terms(
     context: Context, market: Market, box: Box, offer: Candidate, *, end: datetime | None
-) -> starting.Terms:
+) -> starting.StartTerms:
     """The terms of a start at the price of an offer."""
     price = starting.price_to_pay(offer)
     most = None if price is None else offer.ceiling_usd
-    return starting.Terms(
+    return starting.StartTerms(
         offer=offer,
         prices=Agreement(usd=market.usd),
         end=end,

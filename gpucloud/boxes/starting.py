@@ -81,7 +81,7 @@ def ceiling_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class StartTerms:
     """The terms of a start.
 
     Attributes:
@@ -99,7 +99,7 @@ class Terms:
     forbids: Forbids
 
 
-def start(context: Context, box: Box, terms: Terms, keys: Path) -> Box:
+def start(context: Context, box: Box, terms: StartTerms, keys: Path) -> Box:
     """Starts the machine of a box and waits until its GPUs answer; a failure leaves it stopped.
 
     Args:
@@ -148,7 +148,7 @@ def _bring_scratch(context: Context, box: Box, nodes: Sequence[Target]) -> None:
         bring(context, nodes, [each for each in located(context, spec) if each.wanted.scratch])
 
 
-def _power_on(context: Context, box: Box, terms: Terms) -> None:
+def _power_on(context: Context, box: Box, terms: StartTerms) -> None:
     """Starts the machine, and journals its addresses and what it costs once it runs.
 
     A timer that only ends a bill is set before; one that would delete the stopped machine is moved when its

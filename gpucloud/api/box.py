@@ -7,16 +7,21 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from gpucloud.api import lifetime
 from gpucloud.api.nodes import Completed, Nodes
+from gpucloud.api.texts import alarms, gpu_text, money_text, place_text, sums_text
 from gpucloud.costs.spend import PerHour, cost_so_far, per_hour
 from gpucloud.journal.facts import Gpu, GuardReport, Node, Slice
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, EndedBy
 from gpucloud.journal.runs import RunState
-from gpucloud.resources import rfc3339
+from gpucloud.market.cells import paid_cell
+from gpucloud.rendering.table import Cell, Role, Table
+from gpucloud.rendering.tabular import Listing, TableRow
+from gpucloud.rendering.texts import duration_text
+from gpucloud.resources import State, rfc3339
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Money, number
 
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Box:
+class Box(TableRow):
     """One box, as read from the journal; :meth:`refreshed` reads it again.
 
     Times are in UTC. A field that is not known yet is ``None``.
@@ -205,6 +210,27 @@ class Box:
             "setup_error": self.setup_error,
             "guards": [guard_document(said) for said in self.guards],
         }
+
+    @classmethod
+    def table_of(cls, rows: Sequence[Self]) -> Table:
+        """The table of ``gpucloud list``."""
+        now = datetime.now(UTC)
+        columns: dict[str, Sequence[object]] = {
+            "NAME": [box.name for box in rows],
+            "STATE": [state_cell(box) for box in rows],
+            "GPU": [_gpus_text(box) for box in rows],
+            "TYPE": [box.instance_type for box in rows],
+            "WHERE": [place_text(box.cloud, box.zone or box.region) for box in rows],
+            "PAID AS": [box.purchase and paid_cell(box.purchase) for box in rows],
+            "PER HOUR": [per_hour_text(box) for box in rows],
+            "SO FAR": [cost_text(box) for box in rows],
+            "AGE": [duration_text(now - box.created_at) for box in rows],
+            "LEFT": [left_text(box, now) for box in rows],
+            "ADDRESS": [box.nodes[0].public_ip if box.nodes and not box.is_over else None for box in rows],
+        }
+        # What a narrow terminal does without: money and time left are shown before them.
+        optional = ("PAID AS", "TYPE", "ADDRESS", "AGE", "SO FAR", "WHERE")
+        return Table(columns, right=("PER HOUR", "SO FAR", "AGE", "LEFT"), optional=optional)
 
     def __enter__(self) -> Box:
         """For a ``with`` block, at the end of which the box is deleted, also by an exception."""
@@ -401,10 +427,10 @@ class Box:
         return Box.read(box, self._session, self._session.now())
 
 
-def read_boxes(session: Session, *, over: bool = False, run_id: str | None = None) -> list[Box]:
+def read_boxes(session: Session, *, over: bool = False, run_id: str | None = None) -> Listing[Box]:
     """The owner's boxes in the journal, oldest first; ``over`` adds deleted and failed ones."""
     found, now = session.journal.boxes(owner=session.owner, over=over), session.now()
-    return [Box.read(box, session, now) for box in found if run_id is None or box.run_id == run_id]
+    return Listing(Box.read(box, session, now) for box in found if run_id is None or box.run_id == run_id)
 
 
 def read_box(session: Session, name: str, *, live: bool = False) -> Box:
@@ -452,3 +478,80 @@ def _results_of(box: JournalBox, session: Session) -> str | None:
     runs = session.journal.runs_named(box.owner, box.run_id)
     kept = any(run.state is RunState.FETCHING and run.not_fetched and run.box == box.id for run in runs)
     return box.run_id if kept else None
+
+
+# --- as texts of a table
+
+ENDED = {
+    "ttl": "ended by its ttl",
+    "cloud": "interrupted by its cloud",
+    "itself": "ended before its deadline",
+}
+"""Why a box ended without ``down`` (``gpucloud.journal.lifecycle.EndedBy``), as text."""
+
+
+def _gpus_text(box: Box) -> str | None:
+    """The GPUs of a box, with the number of nodes: ``2 × T4:1``."""
+    each = gpu_text(box.gpu, box.mig)
+    return f"{len(box.nodes)} × {each}" if each and len(box.nodes) > 1 else each
+
+
+def state_cell(box: Box) -> Cell:
+    """The state of a box, and what needs attention."""
+    role = Role.OVERDUE if box.overdue else Role.FAILED if box.state in _ATTENTION else None
+    return Cell(state_text(box), role)
+
+
+_ATTENTION = (BoxState.FAILED, BoxState.INTERRUPTED)
+
+
+def state_text(box: Box) -> str:
+    """The state of a box and what needs attention, as text."""
+    remarks = ["overdue"] if box.overdue else []
+    if not box.is_over:
+        if box.setup_error:
+            remarks.append("still billed")
+        stopped = [node for node in box.nodes if node.state == State.STOPPED]
+        gone = sum(node.state == State.GONE for node in box.nodes)
+        if box.ended_by:
+            said_by_state = box.state is BoxState.INTERRUPTED and box.ended_by == "cloud"
+            remarks = [] if said_by_state else [ENDED[box.ended_by]]
+        elif gone:
+            remarks.append(f"{gone} of {len(box.nodes)} nodes gone")
+        if any(node.billed for node in stopped):
+            remarks.append("stopped, still billed")
+        elif stopped and box.state is not BoxState.STOPPED:
+            remarks.append("stopped: disk and address are billed")
+        remarks += dict.fromkeys(word for guard in box.guards if guard for word in alarms(guard))
+    return f"{box.state} ({'; '.join(remarks)})" if remarks else str(box.state)
+
+
+def per_hour_text(box: Box) -> str | None:
+    """The present spending on a box; a lower bound if the price of a part is unknown."""
+    if box.is_over or not box.nodes:
+        return None
+    nothing = Money(amount=Decimal(0), currency=box.price.currency if box.price else "USD")
+    return ("≥ " if is_bound(box) else "") + str(sums_text(box.paying or (nothing,)))
+
+
+def cost_text(box: Box) -> str | None:
+    """The cost so far; an upper limit if nothing tells when its machines ended."""
+    cost = money_text(box.cost_so_far)
+    return f"≤ {cost}" if cost and is_at_most(box) else cost
+
+
+def is_at_most(box: Box) -> bool:
+    """Whether the cost so far is an upper limit."""
+    return box.cost_so_far != box.cost_at_least
+
+
+def is_bound(box: Box) -> bool:
+    """Whether the price of a part is unknown, so that the box costs at least what is known."""
+    return None in (box.per_hour.compute, box.per_hour.disk, box.per_hour.address)
+
+
+def left_text(box: Box, now: datetime) -> str | None:
+    """The time until the deadline; ``None`` for a box that has ended."""
+    if box.is_over:
+        return None
+    return duration_text(box.expires_at - now) if box.expires_at else "no end"

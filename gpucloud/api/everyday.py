@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.journal.records import Box as JournalBox
     from gpucloud.planning.plan import Plan
+    from gpucloud.rendering.tabular import Listing
     from gpucloud.runs.job import Write
     from gpucloud.spec.model import Spec
 
@@ -268,7 +269,7 @@ class Everyday:
         with self._session.operation() as context:
             return run_on_its_own_box(self._session, context, wanted, orders, work, alone=alone)
 
-    def list(self, *, over: bool = False, run_id: str | None = None) -> Sequence[Box]:
+    def list(self, *, over: bool = False, run_id: str | None = None) -> Listing[Box]:
         """The owner's boxes as the journal has them, oldest first; ``over`` adds deleted and failed ones."""
         from gpucloud.api.box import read_boxes
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
 
+from gpucloud.api.texts import sums_text
 from gpucloud.costs.spend import charges, per_hour, totals_of
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, Claim
 from gpucloud.journal.runs import RUNS_OVER, Code, Failure, Loss, RunState
+from gpucloud.rendering.table import Cell, Role, Table
+from gpucloud.rendering.tabular import TableRow
+from gpucloud.rendering.texts import counted, duration_text
 from gpucloud.resources import rfc3339
 from gpucloud.runs.rules import end_of_wait, restarts_after
 from gpucloud_pricing import format_money
@@ -165,7 +170,7 @@ class KeptResults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Run:
+class Run(TableRow):
     """One run, as read from the journal. Times are in UTC; a field that is not known is ``None``.
 
     Attributes:
@@ -281,6 +286,25 @@ class Run:
             "code": None if self.code is None else _code(self.code),
         }
 
+    @classmethod
+    def table_of(cls, rows: Sequence[Self]) -> Table:
+        """The table of ``gpucloud runs list``."""
+        now = datetime.now(UTC)
+        columns: dict[str, Sequence[object]] = {
+            "RUN": [run.run_id for run in rows],
+            "STATE": [state_cell(run) for run in rows],
+            "RESTARTS": [
+                str(run.restarts) if run.cluster else f"{run.restarts}/{run.most_restarts}" for run in rows
+            ],
+            "BOX": [run.attempts[-1].box if run.attempts and run.ended_at is None else None for run in rows],
+            "SO FAR": [sums_text(run.cost_so_far) for run in rows],
+            "AGE": [duration_text(now - run.created_at) for run in rows],
+            "LEFT": [_left_text(run, now) for run in rows],
+            "COMMAND": [command_text(run) for run in rows],
+        }
+        right = ("RESTARTS", "SO FAR", "AGE", "LEFT")
+        return Table(columns, right=right, optional=("COMMAND", "BOX", "AGE", "LEFT"))
+
 
 def saved_document(saved: SavedSet) -> SavedSetDocument:
     """A checkpoint as the JSON documents have it."""
@@ -329,3 +353,37 @@ def _code(code: Code) -> RunCodeDocument:
 
 def _time(moment: datetime | None) -> str | None:
     return rfc3339(moment) if moment else None
+
+
+# --- as texts of a table
+
+
+def _left_text(run: Run, now: datetime) -> str | None:
+    """The time until the deadline; ``None`` for a run that is over."""
+    if run.ended_at is not None:
+        return None
+    if run.expires_at is None:
+        return "while wanted" if run.cluster else "no end"
+    return duration_text(run.expires_at - now)
+
+
+def state_cell(run: Run) -> Cell:
+    """The state of a run, and what needs attention."""
+    if run.abandoned:
+        return Cell(f"{run.state} (its process has ended)", Role.FAILED)
+    if run.waits_until is not None:
+        return Cell(f"{run.state} (until {rfc3339(run.waits_until)})")
+    if run.failure is not None and run.state is RunState.FAILED:
+        return Cell(f"{run.state} ({run.failure.error_class})", Role.FAILED)
+    if run.exit_code is not None:
+        what = "results not fetched" if run.kept else run.state
+        return Cell(f"{what} (exit code {run.exit_code})", Role.FAILED if run.exit_code or run.kept else None)
+    return Cell(str(run.state))
+
+
+def command_text(run: Run) -> str:
+    """The first line of a command; of a cluster's run, its nodes."""
+    if run.cluster is not None:
+        return f"({counted(len(run.slots), 'node')} of cluster {run.cluster})"
+    text = run.command if isinstance(run.command, str) else shlex.join(run.command)
+    return text.splitlines()[0] if text else ""

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpucloud.rendering.tabular import Listing
+
 if TYPE_CHECKING:
     from gpucloud.api.run import Run
     from gpucloud.api.session import Session
@@ -88,7 +90,7 @@ class Runs:
         """A new, unique run id."""
         return self._session.new_run_id()
 
-    def list(self, *, over: bool = False, since: datetime | None = None) -> Sequence[Run]:
+    def list(self, *, over: bool = False, since: datetime | None = None) -> Listing[Run]:
         """The owner's runs as the journal has them, oldest first.
 
         Args:
@@ -99,7 +101,7 @@ class Runs:
 
         now = self._session.now()
         found = self._session.journal.runs(owner=self._session.owner, over=over, since=since)
-        return [Run.read(run, self._session, now) for run in found]
+        return Listing(Run.read(run, self._session, now) for run in found)
 
     def get(self, run_id: str) -> Run:
         """The run with this id; of several, the newest.

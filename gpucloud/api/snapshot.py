@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
 
+from gpucloud.api.texts import money_text, per_day_text, place_text, time_left_text
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
 from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.tabular import TableRow
+from gpucloud.rendering.texts import duration_text
 from gpucloud.resources import rfc3339
 from gpucloud_pricing.values import Money
 
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Snapshot:
+class Snapshot(TableRow):
     """One snapshot of a volume or of a stopped box, as read from the journal. Times are in UTC.
 
     Attributes:
@@ -101,3 +106,35 @@ class Snapshot:
             "most_per_hour": self.most_per_hour.document() if self.most_per_hour else None,
             "most_so_far": self.most_so_far.document() if self.most_so_far else None,
         }
+
+    @classmethod
+    def table_of(cls, rows: Sequence[Self]) -> Table:
+        """The table of ``gpucloud snapshot list``; costs are limits."""
+        now = datetime.now(UTC)
+        columns: dict[str, Sequence[object]] = {
+            "NAME": [each.name for each in rows],
+            "STATE": [state_text(each) for each in rows],
+            "OF": [_of_text(each) for each in rows],
+            "GIB": [each.size_gib and f"≤ {each.size_gib}" for each in rows],
+            "WHERE": [place_text(each.cloud, each.region) for each in rows],
+            "PER DAY": [None if each.is_over else _limit(per_day_text(each.most_per_hour)) for each in rows],
+            "SO FAR": [_limit(money_text(each.most_so_far)) for each in rows],
+            "AGE": [duration_text(now - each.created_at) for each in rows],
+            "LEFT": [None if each.is_over else time_left_text(each.expires_at, now) for each in rows],
+        }
+        right = ("GIB", "PER DAY", "SO FAR", "AGE", "LEFT")
+        return Table(columns, right=right, optional=("AGE", "SO FAR", "WHERE"))
+
+
+def state_text(snapshot: Snapshot) -> str:
+    """The state of a snapshot, and what needs attention."""
+    return f"{snapshot.state} (overdue)" if snapshot.overdue else str(snapshot.state)
+
+
+def _of_text(snapshot: Snapshot) -> str | None:
+    """What a snapshot is of, with the kind of what is no volume."""
+    return " ".join(filter(None, ("box", snapshot.of))) if snapshot.bootable else snapshot.of
+
+
+def _limit(text: str | None) -> str | None:
+    return text and f"≤ {text}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gpucloud.journal.kinds import Kind
+from gpucloud.rendering.tabular import Listing
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
@@ -58,10 +59,10 @@ class Snapshots:
             made = snapshot(context, market, source, name=name, keep=kept, confirm=confirm)
         return self.read(made)
 
-    def list(self, *, over: bool = False) -> Sequence[Snapshot]:
+    def list(self, *, over: bool = False) -> Listing[Snapshot]:
         """The owner's snapshots in the journal, oldest first; ``over`` adds deleted and failed ones."""
         found = self._session.journal.boxes(owner=self._session.owner, over=over, kind=Kind.SNAPSHOT)
-        return [self.read(snapshot) for snapshot in found]
+        return Listing(self.read(snapshot) for snapshot in found)
 
     def get(self, name: str) -> Snapshot:
         """The living snapshot with this name or id; otherwise the newest one that has ended.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Self
 
+from gpucloud.api.texts import money_text, per_day_text, place_text, time_left_text
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.planning.volume_plan import KEEP
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.tabular import TableRow
+from gpucloud.rendering.texts import duration_text
 from gpucloud.resources import rfc3339
 from gpucloud_pricing.values import Money
 
@@ -23,7 +27,7 @@ Confirm = Callable[["VolumePlan"], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Volume:
+class Volume(TableRow):
     """One volume, as read from the journal. Times are in UTC.
 
     Attributes:
@@ -118,3 +122,37 @@ class Volume:
             "per_hour": self.per_hour.document() if self.per_hour else None,
             "cost_so_far": self.cost_so_far.document() if self.cost_so_far else None,
         }
+
+    @classmethod
+    def table_of(cls, rows: Sequence[Self]) -> Table:
+        """The table of ``gpucloud volume list``."""
+        now = datetime.now(UTC)
+        columns: dict[str, Sequence[object]] = {
+            "NAME": [volume.name for volume in rows],
+            "STATE": [state_text(volume) for volume in rows],
+            "GIB": [volume.size_gib for volume in rows],
+            "WHERE": [where_text(volume) for volume in rows],
+            "PER DAY": [None if volume.is_over else per_day_text(volume.per_hour) for volume in rows],
+            "SO FAR": [money_text(volume.cost_so_far) for volume in rows],
+            "AGE": [duration_text(now - volume.created_at) for volume in rows],
+            "USED": [_used_text(volume, now) for volume in rows],
+            "LEFT": [None if volume.is_over else time_left_text(volume.expires_at, now) for volume in rows],
+        }
+        right = ("GIB", "PER DAY", "SO FAR", "AGE", "LEFT")
+        return Table(columns, right=right, optional=("AGE", "SO FAR", "USED", "WHERE"))
+
+
+def state_text(volume: Volume) -> str:
+    """The state of a volume: which box uses it, and what needs attention."""
+    if volume.attached_to:
+        return f"used by {volume.attached_to}"
+    return f"{volume.state} (overdue)" if volume.overdue else str(volume.state)
+
+
+def where_text(volume: Volume) -> str:
+    """The place of a volume."""
+    return place_text(volume.cloud, volume.zone or volume.region)
+
+
+def _used_text(volume: Volume, now: datetime) -> str:
+    return f"{duration_text(now - volume.used_at)} ago" if volume.used_at else "never"

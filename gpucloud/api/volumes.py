@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.kinds import Kind
+from gpucloud.rendering.tabular import Listing
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
@@ -76,10 +77,10 @@ class Volumes:
             )
         return self.read(made)
 
-    def list(self, *, over: bool = False) -> Sequence[Volume]:
+    def list(self, *, over: bool = False) -> Listing[Volume]:
         """The owner's volumes in the journal, oldest first; ``over`` adds deleted and failed ones."""
         found = self._session.journal.boxes(owner=self._session.owner, over=over, kind=Kind.VOLUME)
-        return [self.read(volume) for volume in found]
+        return Listing(self.read(volume) for volume in found)
 
     def get(self, name: str) -> Volume:
         """The living volume with this name or id; otherwise the newest one that has ended.

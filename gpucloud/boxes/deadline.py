@@ -42,6 +42,7 @@ def extend(
         ConnectionFailedError: a node cannot be reached.
         CloudError: the cloud refused.
     """
+    context = context.about(box.name)
     assert context.state is not None  # noqa: S101  (the keys are there)
     check_movable(context, box)
     end = _end(context, box, lives, add=add)

@@ -187,7 +187,6 @@ def buy(
     Raises:
         GpucloudError: nothing started; nothing is left, unless the error says so.
     """
-    assert context.state is not None  # noqa: S101  (who buys has a state folder)
     spec, attempts = wanted.spec, deal.plan.attempts
     own = own_image(context.journal, context.owner, spec, context.clock())
     if own is not None:
@@ -195,13 +194,16 @@ def buy(
 
         wait_complete(context, own.snapshot, ResourceKind.IMAGE)
     box_id = new_id("b-", context.clock(), context.randomness(10))
+    name = spec.name or generated_name(attempts[0].gpu_model, context.randomness(4))
+    context = context.about(name)
+    assert context.state is not None  # noqa: S101  (who buys has a state folder)
     purchase = _Purchase(
         context=context,
         market=market,
         deal=deal,
         wanted=wanted,
         box_id=box_id,
-        name=spec.name or generated_name(attempts[0].gpu_model, context.randomness(4)),
+        name=name,
         keys=key_folder(context.state, box_id),
         image=image_id(spec, own),
         allow_from=_allowed(context, spec, echo),

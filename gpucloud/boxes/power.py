@@ -78,6 +78,7 @@ def stop(
         CloudError: the cloud refused; it runs on.
         OwedError: it is not known to be stopped, or its compute is billed on.
     """
+    context = context.about(box.name)
     stopping.refuse_unstoppable(box)
     with holding(context, box) as seen:
         stopping.refuse_unstoppable(seen)
@@ -126,6 +127,7 @@ def start(
         CloudError: there is no capacity, or the cloud refused; it stays stopped.
         OwedError: it is not ready, and not known to be stopped again.
     """
+    context = context.about(box.name)
     starting.refuse_unstartable(box, context.clock())
     with holding(context, box) as seen:
         starting.refuse_unstartable(seen, context.clock())

@@ -51,6 +51,7 @@ def repeat_setup(context: Context, box: Box) -> Box:
         ConnectionFailedError: a node cannot be reached.
         BoxLostError: the box ended meanwhile.
     """
+    context = context.about(box.name)
     assert context.state is not None  # noqa: S101  (the keys are there)
     spec = _spec_of(context, box)
     with holding(context, box) as seen:

@@ -48,6 +48,7 @@ def share(
         ConnectionFailedError: a node cannot be reached, or did not change its file. Nothing was undone.
         CloudError: the addresses could not be changed; the keys were.
     """
+    context = context.about(box.name)
     assert context.state is not None  # noqa: S101  (the keys are there)
     keys = key_folder(context.state, box.id)
     if remove and _is_own(keys / f"{OWN_KEY}.pub", key):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpucloud.cli.output import counted
+from gpucloud.rendering.texts import counted
 
 Attempt = Mapping[str, Any]
 

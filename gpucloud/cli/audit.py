@@ -12,9 +12,10 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import SINCE, read_since
-from gpucloud.cli.market import show_table
-from gpucloud.cli.output import clean, counted, utc_now
+from gpucloud.cli.output import utc_now
 from gpucloud.clouds.audit import FILE, Entry
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import clean, counted
 from gpucloud.resources import short_id
 from gpucloud_pricing import format_money
 
@@ -102,14 +103,13 @@ def _nothing_text(box: str | None, since: str | None) -> str:
 
 
 def _show(app: App, calls: Sequence[Entry]) -> None:
-    columns: dict[str, Sequence[object]] = dict(
-        zip(COLUMNS, zip(*map(_row, calls), strict=True), strict=True)
-    )
-    show_table(
-        app.output,
-        columns,
-        right=("PER HOUR",),
-        optional=("REQUEST ID", "WHO", "PER HOUR", "BOX", "REGION", "WHAT", "CLOUD"),
+    app.output.table(
+        Table.of_rows(
+            COLUMNS,
+            map(_row, calls),
+            right=("PER HOUR",),
+            optional=("REQUEST ID", "WHO", "PER HOUR", "BOX", "REGION", "WHAT", "CLOUD"),
+        )
     )
 
 

@@ -11,12 +11,12 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
-from gpucloud.cli.output import counted
 from gpucloud.cli.spend import say_unusual
 from gpucloud.costs.forecast import LEAST_DAYS
 from gpucloud.errors import UsageError
 from gpucloud.journal.budgets import Action, Match, Per, Terms
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import counted
 from gpucloud.spec.fields import shown
 from gpucloud_pricing import format_money
 
@@ -133,7 +133,7 @@ def _show(app: App, found: Sequence[Standing]) -> None:
         "BY": [each.budget.by for each in found],
     }
     right = ("AMOUNT", "SPENT", "COMMITTED", "LEFT", "FORECAST")
-    show_table(app.output, columns, right=right, optional=("BY", "IF EXCEEDED", "FOR"))
+    app.output.table(Table(columns, right=right, optional=("BY", "IF EXCEEDED", "FOR")))
     flat = [each for each in found if each.forecast and each.forecast.is_flat]
     if flat and flat[0].forecast:
         names, days = ", ".join(each.budget.name for each in flat), counted(flat[0].forecast.days, "day")

@@ -9,7 +9,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
+from gpucloud.rendering.table import Table
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _show(app: App, answers: Mapping[str, CloudAnswers], known: Sequence[Commitm
             "AS OF": [each.as_of for each in known],
             "ID": [each.id for each in known],
         }
-        show_table(app.output, columns, right=("COUNT", "PER HOUR"), optional=("ID", "AS OF", "ZONE"))
+        app.output.table(Table(columns, right=("COUNT", "PER HOUR"), optional=("ID", "AS OF", "ZONE")))
     else:
         say("No commitment is known.")
     for name, each in answers.items():

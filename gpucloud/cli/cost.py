@@ -30,7 +30,7 @@ from gpucloud.costs import amounts as read
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import worth_showing
 from gpucloud.errors import NoOfferError, UsageError
-from gpucloud.market.search import paid_text
+from gpucloud.market.cells import paid_text
 from gpucloud.spec.file import flag_of, load_spec
 from gpucloud.spec.model import Spec
 from gpucloud_pricing.terms import TERM_UNITS

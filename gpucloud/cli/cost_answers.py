@@ -20,7 +20,7 @@ from gpucloud.cli.cost_notes import (
 from gpucloud.cli.output import Output
 from gpucloud.costs.against import IncomparableError, difference, more_than
 from gpucloud.costs.comparison import Comparison
-from gpucloud.market.search import paid_text
+from gpucloud.market.cells import paid_text
 from gpucloud_pricing.estimate import PARTS
 
 CSV_AMOUNTS = (*PARTS, "total", "low_total", "expected_total", "high_total")

@@ -9,7 +9,8 @@ from gpucloud.cli.context import App
 from gpucloud.cli.cost_notes import all_notes
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import CostVerdict, verdict_of
-from gpucloud.market.search import paid_text
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
 from gpucloud_pricing import Market
 from gpucloud_pricing.figures import Figure
 
@@ -57,14 +58,14 @@ def figure_text(figure: Figure) -> str:
     if figure.amount is not None and figure.unit in {"h", "%"}:
         digits = 0 if figure.unit == "h" and figure.amount >= 100 else 2
         return f"{figure.amount:.{digits}f} {figure.unit}"
-    return shown.total_text(figure.amount) if figure.unit == "USD" else shown.usd_text(figure.amount)
+    return shown.total_text(figure.amount) if figure.unit == "USD" else cells.usd_text(figure.amount)
 
 
 def _show_saving(app: App, comparison: Comparison, verdict: CostVerdict | None) -> None:
     """The difference that the verdict names."""
     if verdict is None or verdict.spot is None or verdict.saving is None:
         return
-    text = shown.usd_text if comparison.assumed else shown.total_text
+    text = cells.usd_text if comparison.assumed else shown.total_text
     now, spot = (f"{shown.at(each.offer)} {paid_text(each.offer)}" for each in (verdict.now, verdict.spot))
     costs = f"{text(verdict.cost)} - {text(verdict.cost - verdict.saving)}"
     app.output.line("")

@@ -9,7 +9,8 @@ from gpucloud.cli import market as shown
 from gpucloud.costs.against import Difference
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import CostVerdict, verdict_of
-from gpucloud.market.search import paid_text
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
 from gpucloud_pricing.estimate import Estimate
 from gpucloud_pricing.figures import band_text, number_text
 from gpucloud_pricing.interruptions import SpotEstimate
@@ -196,14 +197,14 @@ def usage_text(usage: Usage) -> str:
 
 def _amount_text(comparison: Comparison, verdict: CostVerdict) -> str:
     if comparison.assumed:
-        return f"{shown.usd_text(verdict.cost)} per hour"
+        return f"{cells.usd_text(verdict.cost)} per hour"
     hours = comparison.hours_on(verdict.now.offer) if comparison.usage.computation else None
     parts = [
         f"{shown.total_text(verdict.cost)} for {work_text(comparison)}",
         *([] if hours is None else [f"in {hours_text(hours)}"]),
     ]
     if comparison.tokens is not None:
-        million = shown.usd_text(comparison.per_million_tokens(verdict.now))
+        million = cells.usd_text(comparison.per_million_tokens(verdict.now))
         parts.append(
             f"{shown.total_text(comparison.per_epoch(verdict.now))} per epoch, {million} per million tokens"
         )
@@ -231,7 +232,7 @@ def work_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[
         columns["hours"] = ["?" if each is None else f"{each:,.2f}" for each in hours]
     if comparison.tokens is not None:
         epochs = [(each, shown.total_text(comparison.per_epoch(each))) for each in estimates]
-        tokens = [(each, shown.usd_text(comparison.per_million_tokens(each))) for each in estimates]
+        tokens = [(each, cells.usd_text(comparison.per_million_tokens(each))) for each in estimates]
         columns["per epoch"] = [_least(*each) for each in epochs]
         columns["per 1M tokens"] = [_least(*each) for each in tokens]
     return columns
@@ -247,7 +248,7 @@ def _spot_part(comparison: Comparison, verdict: CostVerdict) -> Iterator[str]:
     if verdict.spot is None or verdict.saving is None:
         return
     usd = verdict.cost - verdict.saving
-    cost = f"{shown.usd_text(usd)} per hour" if comparison.assumed else shown.total_text(usd)
+    cost = f"{cells.usd_text(usd)} per hour" if comparison.assumed else shown.total_text(usd)
     risk = ""
     if verdict.spot.spot is not None and not comparison.assumed:
         risk = f" ({_risk_text(verdict.spot.spot)})"

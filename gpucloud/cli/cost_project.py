@@ -12,9 +12,11 @@ from gpucloud.cli.context import App
 from gpucloud.cli.cost_explanation import show_rows, show_sources
 from gpucloud.costs.project_cost import Placement, ProjectCost
 from gpucloud.costs.project_file import load_project
-from gpucloud.market.search import paid_text
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
+from gpucloud.rendering.table import Table
 
-Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+Rows = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Headings and rows."""
 
 _PATHS = {
@@ -107,19 +109,20 @@ def _show(app: App, cost: ProjectCost, *, explain: bool) -> None:
     for headings, rows in _tables(cost):
         if rows:
             app.output.line("")
-            columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
-            shown.show_table(
-                app.output,
-                columns,
-                right=("NODES", "HOURS", "COST", "GIB"),
-                optional=("AS OF", "NODES", "GPU", "ZONE"),
+            app.output.table(
+                Table.of_rows(
+                    headings,
+                    rows,
+                    right=("NODES", "HOURS", "COST", "GIB"),
+                    optional=("AS OF", "NODES", "GPU", "ZONE"),
+                )
             )
     if explain:
         _explain(app, cost)
     app.output.say_each(notes(cost))
 
 
-def _tables(cost: ProjectCost) -> tuple[Table, Table, Table]:
+def _tables(cost: ProjectCost) -> tuple[Rows, Rows, Rows]:
     """The parts, the transfers, and each cloud alone."""
     best = cost.cheapest
     parts = [
@@ -130,7 +133,7 @@ def _tables(cost: ProjectCost) -> tuple[Table, Table, Table]:
             each.place.zone or None,
             each.estimate.offer.instance_type,
             paid_text(each.estimate.offer),
-            shown.gpu_text(each.estimate.offer),
+            cells.gpu_text(each.estimate.offer),
             each.comparison.usage.nodes,
             f"{each.comparison.usage.hours:.4g}",
             ("≥ " if each.unknown else "") + shown.total_text(each.usd),

@@ -17,8 +17,9 @@ from gpucloud.cli.cost_tables import AMOUNTS, cost_columns, expected_text, runni
 from gpucloud.cli.output import time_text, writing
 from gpucloud.costs.comparison import Comparison
 from gpucloud.costs.verdict import verdict_of, worth_showing
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
 from gpucloud.market.history import series_of
-from gpucloud.market.search import paid_text
 from gpucloud_pricing.estimate import Estimate, hourly, place_of
 from gpucloud_pricing.payment import Way, cheapest_by_hours, month_of
 from gpucloud_pricing.purchases import HOURS_PER_MONTH
@@ -75,7 +76,7 @@ def write_report(
 
 def _title(comparison: Comparison) -> str:
     usage = comparison.usage
-    gpus = ", ".join(dict.fromkeys(shown.gpu_text(offer) for offer in comparison.offers))
+    gpus = ", ".join(dict.fromkeys(cells.gpu_text(offer) for offer in comparison.offers))
     boxes = f"{usage.nodes} boxes with " if usage.nodes > 1 else ""
     return f"{boxes}{gpus} for {work_text(comparison)}"
 
@@ -111,7 +112,7 @@ def _bars(comparison: Comparison, estimates: Sequence[Estimate]) -> str:
             text, between = running_text(*hourly(comparison.market, offer, comparison.usage)), None
         else:
             text, between = expected_text(estimate), range_text(estimate)
-        flags = shown.flags_cell(offer)
+        flags = cells.flags_cell(offer)
         rows.append(
             f"<li><b>{escape(paid_text(offer))}</b> <em>{escape(text)}</em>"
             f"<small>{escape(shown.at(offer))}{escape(f', {flags}' if flags else '')}</small>"

@@ -21,7 +21,9 @@ from gpucloud.cli.cost_notes import (
 )
 from gpucloud.costs.against import IncomparableError, difference
 from gpucloud.costs.comparison import Comparison
-from gpucloud.market.search import paid_text
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
+from gpucloud.rendering.table import Table
 from gpucloud_pricing.estimate import PERIODS, Estimate, hourly
 from gpucloud_pricing.figures import band_text
 from gpucloud_pricing.interruptions import evidence_of
@@ -31,7 +33,7 @@ from gpucloud_pricing.rules import caution
 from gpucloud_pricing.values import Experience, Offer
 
 AMOUNTS = (
-    *shown.UNIT_HEADINGS,
+    *cells.UNIT_HEADINGS,
     "HOURS",
     "PER EPOCH",
     "PER 1M TOKENS",
@@ -113,8 +115,8 @@ def unit_column(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[s
     if comparison.measure is None:
         return {}
     costs = [(each.missing, comparison.unit_cost(each)) for each in estimates]
-    texts = ["?" if c is None else f"{'≥ ' if bound else ''}{shown.usd_text(c)}" for bound, c in costs]
-    return {shown.unit_heading(comparison.measure): texts}
+    texts = ["?" if c is None else f"{'≥ ' if bound else ''}{cells.usd_text(c)}" for bound, c in costs]
+    return {cells.unit_heading(comparison.measure): texts}
 
 
 def cost_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[str, Sequence[object]]:
@@ -122,7 +124,7 @@ def cost_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[
     offers = [estimate.offer for estimate in estimates]
     return {
         "CLOUD": [o.cloud for o in offers],
-        "PAID AS": [shown.paid_cell(o.purchase, o.terms) for o in offers],
+        "PAID AS": [cells.paid_cell(o.purchase, o.terms) for o in offers],
         **unit_column(comparison, estimates),
         **{name.upper(): cells for name, cells in work_columns(comparison, estimates).items()},
         "EXPECTED": [expected_text(e) for e in estimates],
@@ -138,12 +140,12 @@ def cost_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[
         "EGRESS": [_part(e, "egress") if comparison.usage.egress_gib else None for e in estimates],
         "SNAPSHOTS": [_part(e, "snapshots") if comparison.usage.snapshot_gib else None for e in estimates],
         "BREAK-EVEN": [_break_even_text(e) for e in estimates],
-        "GPU": [shown.gpu_text(o) for o in offers],
+        "GPU": [cells.gpu_text(o) for o in offers],
         "REGION": [o.region for o in offers],
         "TYPE": [o.instance_type for o in offers],
         "AS OF": [o.as_of for o in offers],
         "MONTHLY BAND": [_band_text(o) for o in offers],
-        "FLAGS": [shown.flags_cell(o) for o in offers],
+        "FLAGS": [cells.flags_cell(o) for o in offers],
     }
 
 
@@ -155,25 +157,26 @@ def _per_node_text(comparison: Comparison, estimate: Estimate) -> str | None:
 
 
 def _show_totals(app: App, comparison: Comparison, estimates: Sequence[Estimate]) -> None:
-    shown.show_table(
-        app.output,
-        cost_columns(comparison, estimates),
-        right=AMOUNTS,
-        optional=(
-            "AS OF",
-            "ADDRESS",
-            "PER NODE",
-            "SNAPSHOTS",
-            "EGRESS",
-            "DISK",
-            "COMPUTE",
-            "GPU",
-            "UPFRONT",
-            "BREAK-EVEN",
-            "MONTHLY BAND",
-            "RANGE",
-            "INTERRUPTED",
-        ),
+    app.output.table(
+        Table(
+            cost_columns(comparison, estimates),
+            right=AMOUNTS,
+            optional=(
+                "AS OF",
+                "ADDRESS",
+                "PER NODE",
+                "SNAPSHOTS",
+                "EGRESS",
+                "DISK",
+                "COMPUTE",
+                "GPU",
+                "UPFRONT",
+                "BREAK-EVEN",
+                "MONTHLY BAND",
+                "RANGE",
+                "INTERRUPTED",
+            ),
+        )
     )
 
 
@@ -184,7 +187,7 @@ def _show_periods(app: App, comparison: Comparison, estimates: Sequence[Estimate
         rows = _by_cloud(sorted(rows, key=_by_hour))
     columns: dict[str, Sequence[object]] = {
         "CLOUD": [e.offer.cloud for e, _, _ in rows],
-        "PAID AS": [shown.paid_cell(e.offer.purchase, e.offer.terms) for e, _, _ in rows],
+        "PAID AS": [cells.paid_cell(e.offer.purchase, e.offer.terms) for e, _, _ in rows],
     }
     columns |= unit_column(comparison, [e for e, _, _ in rows])
     for name, period in PERIODS.items():
@@ -193,18 +196,19 @@ def _show_periods(app: App, comparison: Comparison, estimates: Sequence[Estimate
         ]
     columns |= {
         "BREAK-EVEN": [_break_even_text(e) for e, _, _ in rows],
-        "GPU": [shown.gpu_text(e.offer) for e, _, _ in rows],
+        "GPU": [cells.gpu_text(e.offer) for e, _, _ in rows],
         "REGION": [e.offer.region for e, _, _ in rows],
         "TYPE": [e.offer.instance_type for e, _, _ in rows],
         "AS OF": [e.offer.as_of for e, _, _ in rows],
         "MONTHLY BAND": [_band_text(e.offer) for e, _, _ in rows],
-        "FLAGS": [shown.flags_cell(e.offer) for e, _, _ in rows],
+        "FLAGS": [cells.flags_cell(e.offer) for e, _, _ in rows],
     }
-    shown.show_table(
-        app.output,
-        columns,
-        right=(*shown.UNIT_HEADINGS, "HOUR", "DAY", "MONTH", "BREAK-EVEN"),
-        optional=("AS OF", "DAY", "GPU", "BREAK-EVEN", "MONTHLY BAND"),
+    app.output.table(
+        Table(
+            columns,
+            right=(*cells.UNIT_HEADINGS, "HOUR", "DAY", "MONTH", "BREAK-EVEN"),
+            optional=("AS OF", "DAY", "GPU", "BREAK-EVEN", "MONTHLY BAND"),
+        )
     )
 
 
@@ -266,12 +270,12 @@ def _show_mixes(app: App, comparison: Comparison) -> None:
             "PAID AS": [paid_text(share.way.offer) for share in shares],
             "MONTH": [shown.total_text(share.cost) for share in shares],
         }
-        shown.show_table(app.output, columns, right=("MACHINES", "HOURS", "MONTH"))
+        app.output.table(Table(columns, right=("MACHINES", "HOURS", "MONTH")))
 
 
 def running_text(amount: Decimal | None, missing: Collection[str]) -> str:
     """What is paid in a period, at least that if a part is missing; a cheap hour shows its small change."""
-    text = shown.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
+    text = cells.usd_text(amount) if amount is not None and amount < 10 else shown.total_text(amount)
     return f"≥ {text}" if missing else text
 
 

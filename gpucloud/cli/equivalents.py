@@ -13,7 +13,9 @@ from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.options import SpecFlags
 from gpucloud.errors import UsageError
-from gpucloud.market.search import paid_text
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
+from gpucloud.rendering.table import Table
 from gpucloud.spec.model import Spec, SpecError
 from gpucloud_pricing.work import UNITS, Equivalent, Range
 
@@ -93,11 +95,11 @@ def _show(app: App, compared: Equivalents) -> None:
     found, by = compared.equivalents, compared.by
     offers = [each.offer for each in found]
     columns: dict[str, Sequence[object]] = {
-        "PER HOUR": [shown.usd_text(each.per_hour) for each in found],
+        "PER HOUR": [cells.usd_text(each.per_hour) for each in found],
         "AS MUCH AS": [f"{each.gpus:.1f} × {_gpu(each)}" for each in found],
         **_machines(found),
     }
-    shown.show_table(app.output, columns, right=("PER HOUR",), optional=("AS OF", "PAID AS", "REGION"))
+    app.output.table(Table(columns, right=("PER HOUR",), optional=("AS OF", "PAID AS", "REGION")))
     app.output.say(
         f"{compared.amount.normalize():f} {compared.unit} {_MEANINGS.get(by, f'at {by}, {_PEAK}')}; "
         "the fewest machines of each GPU that have it."
@@ -117,17 +119,17 @@ def _show_compared(app: App, compared: SizeComparison) -> None:
         second: [_range_text(each.amounts[1]) for each in measures],
         f"{second} / {first}": [_range_text(each.ratio, ".2f") for each in measures],
     }
-    shown.show_table(app.output, columns, right=list(columns)[1:])
+    app.output.table(Table(columns, right=list(columns)[1:]))
     app.output.line("")
     rows = [(each.size, found) for each in compared.sizes for found in each.sets]
     sets = [found for _, found in rows]
     offers = [found.offer for found in sets]
     columns = {
         "SIZE": [size for size, _ in rows],
-        "PER HOUR": [shown.usd_text(found.per_hour) for found in sets],
+        "PER HOUR": [cells.usd_text(found.per_hour) for found in sets],
         **_machines(sets),
     }
-    shown.show_table(app.output, columns, right=("PER HOUR",), optional=("AS OF", "PAID AS", "REGION"))
+    app.output.table(Table(columns, right=("PER HOUR",), optional=("AS OF", "PAID AS", "REGION")))
     _say_compared(app, compared)
     app.output.say_each(shown.rate_notes(compared.rates, offers))
 
@@ -164,7 +166,7 @@ def _machines(found: Sequence[Equivalent]) -> dict[str, Sequence[object]]:
     offers = [each.offer for each in found]
     return {
         "IN": [f"{each.nodes} × {each.offer.instance_type}" for each in found],
-        "WITH": [f"{each.nodes} × {shown.gpu_text(each.offer)}" for each in found],
+        "WITH": [f"{each.nodes} × {cells.gpu_text(each.offer)}" for each in found],
         "CLOUD": [o.cloud for o in offers],
         "REGION": [o.region for o in offers],
         "PAID AS": [paid_text(o) for o in offers],

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.output import clean
 from gpucloud.errors import UsageError
+from gpucloud.rendering.texts import clean
 
 if TYPE_CHECKING:
     from gpucloud.cli.documents.nodes import ExecAllDocument, ExecDetachedDocument, ExecDocument

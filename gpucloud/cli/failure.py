@@ -17,10 +17,11 @@ from typing import Any
 import typer
 
 from gpucloud.cli.attempts import attempt_lines
-from gpucloud.cli.output import Output, abandon_stdout, clean, encode
-from gpucloud.cli.palette import Role
+from gpucloud.cli.output import Output, abandon_stdout, encode
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.redaction import redact
+from gpucloud.rendering.table import Role
+from gpucloud.rendering.texts import clean
 
 RELAY_FAILED = 125
 """The exit code of ``exec`` and ``run`` if gpucloud itself fails; all others are the remote command's."""

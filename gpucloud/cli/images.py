@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
 from gpucloud.cli.options import SpecFlags
 from gpucloud.errors import UsageError
+from gpucloud.rendering.table import Table
 
 if TYPE_CHECKING:
     from gpucloud.planning.boot_choices import BootChoice
@@ -38,9 +38,8 @@ def images(app: App, spec: SpecFlags) -> int | None:
         answer: ImagesDocument = {"images": [choice.document() for choice in choices]}
         app.output.document("images", answer)
     else:
-        rows = [_row(choice) for choice in choices]
-        columns: dict[str, Sequence[object]] = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-        show_table(app.output, columns, right=(), optional=("WHY", "CUDNN", "SYSTEM", "FOR EXAMPLE"))
+        hidden_first = ("WHY", "CUDNN", "SYSTEM", "FOR EXAMPLE")
+        app.output.table(Table.of_rows(COLUMNS, map(_row, choices), optional=hidden_first))
         for choice in choices:
             if choice.problem:
                 app.output.say(f"{choice.candidate.place}: {choice.problem}")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.output import counted
 from gpucloud.cli.share import text_of
 from gpucloud.errors import UsageError
+from gpucloud.rendering.texts import counted
 
 if TYPE_CHECKING:
     from gpucloud.cli.documents.team import (

@@ -12,9 +12,9 @@ from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.failure import as_text, is_spec_file, use_file
 from gpucloud.cli.options import RunId, SpecFlags, Wait, duration_of
-from gpucloud.cli.palette import Role
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan
 from gpucloud.errors import InterruptedBySignal, UsageError
+from gpucloud.rendering.table import Role
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:

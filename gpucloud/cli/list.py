@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import (
-    at_most_text,
-    bound_text,
-    is_at_most,
-    is_bound,
-    paying_text,
-    show_boxes,
-)
+from gpucloud.api.box import is_at_most, is_bound
+from gpucloud.cli.boxes import at_most_text, bound_text, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.unread import say_unread, search_code, unread_documents, wrong_in
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import HALTING
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.tabular import Listing
 from gpucloud.resources import Resource, Tags
 
 if TYPE_CHECKING:
@@ -93,24 +89,24 @@ def _show_strangers(app: App, strangers: Sequence[Mapping[str, Any]], *, all_own
     app.output.say(
         f"{whose} that belong to no living box of yours in this journal (launched elsewhere, or leaked):"
     )
-    app.output.table(columns, rows)
+    app.output.table(Table.of_rows(columns, rows))
 
 
 def _show_volumes(app: App, volumes: Sequence[Volume]) -> None:
     if volumes:
-        from gpucloud.cli.volume import paying_text_of, show_volumes
+        from gpucloud.cli.volume import paying_text_of
 
         app.output.line("")
-        show_volumes(app.output, volumes)
+        app.output.table(Listing(volumes).table())
         app.output.say(paying_text_of(volumes))
 
 
 def _show_snapshots(app: App, snapshots: Sequence[Snapshot]) -> None:
     if snapshots:
-        from gpucloud.cli.snapshot import paying_text_of, show_snapshots
+        from gpucloud.cli.snapshot import paying_text_of
 
         app.output.line("")
-        show_snapshots(app.output, snapshots)
+        app.output.table(Listing(snapshots).table())
         app.output.say(paying_text_of(snapshots))
 
 
@@ -118,7 +114,7 @@ def _show_boxes(app: App, boxes: Sequence[Box]) -> None:
     if not boxes:
         app.output.say("No boxes. Launch one: gpucloud launch --gpu T4")
         return
-    show_boxes(app.output, boxes)
+    app.output.table(Listing(boxes).table())
     for box in boxes:
         if box.abandoned:
             app.output.say(_abandoned_text(box))

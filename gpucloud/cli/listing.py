@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from gpucloud.cli.tables import name_of, sorted_rows
 from gpucloud.errors import UsageError
+from gpucloud.rendering.terminal import name_of, sorted_rows
 
 if TYPE_CHECKING:
     from gpucloud.cli.context import App

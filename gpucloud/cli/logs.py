@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.output import clean
 from gpucloud.cli.ssh import Node
 from gpucloud.errors import UsageError
+from gpucloud.rendering.texts import clean
 from gpucloud.resources import rfc3339
 from gpucloud.ssh.client import ConnectionFailedError, Target, lines
 from gpucloud.ssh.job import RUN, JobState, jobs

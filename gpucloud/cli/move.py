@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpucloud.api.texts import money_text, per_day_text, place_text
 from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.output import duration_text
 from gpucloud.cli.plan import limit_text, show_plan
-from gpucloud.cli.stored import money_text, per_day_text, place_text
 from gpucloud.costs.amounts import number
 from gpucloud.errors import UsageError
+from gpucloud.rendering.texts import duration_text
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:

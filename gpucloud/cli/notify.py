@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.palette import Role
+from gpucloud.rendering.table import Role
 
 if TYPE_CHECKING:
     from gpucloud.cli.documents.monitoring import NotifyTestDocument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,15 +13,12 @@ from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.listing import lists
 from gpucloud.cli.options import SpecFlags
-from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
-from gpucloud.market.search import MEASURES, Offers, Sort, offer_text, relaxation_text, rule_text
+from gpucloud.market import cells
+from gpucloud.market.search import ROWS, Offers, Sort, offer_text, relaxation_text, rule_text, table_of
+from gpucloud.rendering.texts import counted
 from gpucloud.spec.defaults import OF_OFFERS
 from gpucloud_pricing import Explanation, Offer, Refusal
-from gpucloud_pricing.purchases import Purchase
-
-ROWS = 20
-"""How many rows a table has by default."""
 
 CSV_COLUMNS = (
     "cloud",
@@ -89,7 +86,7 @@ def offers(
     elif csv:
         _write_csv(app, found.offers)
     else:
-        _show(app, found, ROWS if limit is None else limit or sys.maxsize, MEASURES.get(sort))
+        _show(app, found, ROWS if limit is None else limit or sys.maxsize)
         if found.explanation:
             _show_why(app, found.explanation)
     if found.failure:
@@ -110,60 +107,23 @@ def _csv_row(offer: Offer) -> list[object]:
     return [*plain, *money, usd and usd["amount"], offer.as_of, offer.source, " ".join(offer.flags)]
 
 
-def _show(app: App, found: Offers, limit: int, measure: str | None) -> None:
-    groups: dict[tuple[Any, ...], list[Offer]] = {}
-    for offer in found.offers:
-        key = (offer.cloud, offer.region, offer.instance_type, offer.purchase, offer.price_usd, offer.as_of)
-        groups.setdefault((*key, offer.flags), []).append(offer)
-    rows = list(groups.values())[:limit]
-    if not rows:
+def _show(app: App, found: Offers, limit: int) -> None:
+    groups = found.groups()
+    if not groups[:limit]:
         return
-    heads = [group[0] for group in rows]
-    varied = {offer.purchase for offer in heads} != {Purchase.ON_DEMAND}
-    columns: dict[str, Sequence[object]] = {
-        "PER HOUR": shown.price_cells([o.price_usd for o in heads]),
-        "BILLED AS": [shown.own_price_text(o) for o in heads],
-        "PER GPU": [shown.usd_text(o.price_usd and o.price_usd / o.gpu_count) for o in heads],
-        **_unit_column(heads, measure),
-        "GPU": [shown.gpu_text(o) for o in heads],
-        "CLOUD": [o.cloud for o in heads],
-        "REGION": [o.region for o in heads],
-        "ZONES": [shown.zones_text(o.zone for o in group) for group in rows],
-        "TYPE": [o.instance_type for o in heads],
-        "VCPUS": [o.vcpus for o in heads],
-        "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
-        "GPU LINK": [o.interconnect for o in heads],
-        "PAID AS": [shown.paid_cell(o.purchase, o.terms) for o in heads] if varied else [None] * len(heads),
-        "AS OF": [o.as_of for o in heads],
-        "FLAGS": [shown.flags_cell(o) for o in heads],
-    }
-    shown.show_table(
-        app.output,
-        columns,
-        right=("PER HOUR", "BILLED AS", *shown.UNIT_HEADINGS, "VCPUS", "GIB"),
-        optional=("GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU"),
-    )
-    if len(groups) > len(rows):
-        app.output.say(f"{counted(len(groups) - len(rows), 'more row')}: --limit 0 shows all.")
+    heads = [group[0] for group in groups[:limit]]
+    app.output.table(table_of(groups[:limit], found.measure))
+    if len(groups) > len(heads):
+        app.output.say(f"{counted(len(groups) - len(heads), 'more row')}: --limit 0 shows all.")
     dates = sorted(offer.as_of for offer in heads if offer.as_of)
     if dates:
         app.output.say(f"List prices before tax, of {shown.span_text(dates[0], dates[-1])}.")
     app.output.say_each(shown.rate_notes(found.rates, heads))
-    if measure is not None:
-        app.output.say_each(shown.doubt_notes(heads, measure))
+    if found.measure is not None:
+        app.output.say_each(shown.doubt_notes(heads, found.measure))
     for rule, count in found.forbidden.items():
         app.output.say(f"The policy's `{rule}` forbids {count} of these offers: a launch leaves them out.")
     app.output.say("Next: the same flags with `cost`, `plan` or `launch`.")
-
-
-def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Sequence[object]]:
-    """The cost of a unit of work, if offers are sorted by it and no other column shows it."""
-    from gpucloud_pricing.work import price_for
-
-    if measure is None or measure == "gpu":
-        return {}
-    prices = [price_for(offer, measure) for offer in heads]
-    return {shown.unit_heading(measure): [shown.usd_text(price) for price in prices]}
 
 
 def _show_why(app: App, explanation: Explanation) -> None:
@@ -180,7 +140,7 @@ def _show_why(app: App, explanation: Explanation) -> None:
     line("The refused offers with the fewest reasons:")
     for refusals in _alike(explanation.refused):
         first = refusals[0]
-        zones = shown.zones_text(each.offer.zone for each in refusals)
+        zones = cells.zones_text(each.offer.zone for each in refusals)
         line(f"  {offer_text(first.offer, zones)}: {_reasons_text(first)}", indent=2)
 
 

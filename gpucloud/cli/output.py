@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,25 +22,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpucloud.cli.listing import AS_TABLE, Form, Layout, csv_lines, rendered
-from gpucloud.cli.palette import Cell, Role, paint
-from gpucloud.cli.tables import Column, by_column, chosen, fit, lines_of
 from gpucloud.errors import UsageError
+from gpucloud.rendering.table import Role, Table, has_value
+from gpucloud.rendering.terminal import Column, by_column, chosen, fit, lines_of, paint
+from gpucloud.rendering.texts import clean
 
 Document = Mapping[str, Any]
-
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor moves
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC and other strings: titles, links, clipboard
-    r"|\x1b[@-Z\\-_]?"  # two-character escapes
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # other controls; tab and newline stay
-    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]",  # bidirectional control characters
-    re.DOTALL,
-)
-
-
-def clean(text: str) -> str:
-    """Removes terminal escapes, control characters and direction marks from foreign text."""
-    return _ESCAPES.sub("", text)
 
 
 def money(amount: Decimal | None, currency: str = "USD") -> dict[str, str] | None:
@@ -61,20 +48,6 @@ def utc_now() -> datetime:
 def time_text(when: datetime) -> str:
     """RFC 3339 in UTC, whole seconds: ``2025-01-31T12:00:00Z``."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration_text(duration: timedelta) -> str:
-    """A duration as text: its two largest units (``1d4h``, ``2h30m``, ``45s``)."""
-    seconds = abs(int(duration.total_seconds()))
-    units = (
-        ("d", seconds // 86400),
-        ("h", seconds // 3600 % 24),
-        ("m", seconds // 60 % 60),
-        ("s", seconds % 60),
-    )
-    first = next((index for index, (_, count) in enumerate(units) if count), 3)
-    text = "".join(f"{count}{unit}" for unit, count in units[first : first + 2] if count)
-    return ("-" if duration < timedelta() else "") + (text or "0s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,43 +130,26 @@ class Output:
             for line in others:
                 self.sentence(" " * width + line)
 
-    def table(
-        self,
-        columns: Sequence[str],
-        rows: Iterable[Sequence[object]],
-        *,
-        right: Collection[str] = (),
-        optional: Sequence[str] = (),
-    ) -> None:
+    def table(self, table: Table) -> None:
         """Writes a table to stdout; it fits a terminal's width, and has one uncut line per row elsewhere.
 
         A column without any value is left out, unless ``--columns`` names it.
 
-        Args:
-            columns: the headings.
-            rows: one cell per column; ``None`` is shown as ``-``.
-            right: the headings of columns that are aligned to the right (numbers).
-            optional: the headings of columns that are left out first where a terminal is narrow.
-
         Raises:
             UsageError: ``--columns`` or ``--sort-by`` names no column.
         """
-        lines = list(rows)
-        every = [
-            Column(name, [_cell(row[number]) for row in lines], right=name in right)
-            for number, name in enumerate(columns)
-        ]
+        every = [Column(name, cells, right=name in table.right) for name, cells in table.cells().items()]
         layout = self.layout
         if layout.sort_by:
             every = by_column(every, layout.sort_by)
         shown = (
             chosen(every, layout.columns)
             if layout.columns
-            else [each for each in every if not lines or any(cell != _EMPTY for cell in each.cells)]
+            else [each for each in every if has_value(each.cells)]
         )
         framed = sys.stdout.isatty()
         narrow = framed and not layout.columns and layout.form is not Form.WIDE
-        fitted = fit(shown, shutil.get_terminal_size().columns if narrow else None, optional)
+        fitted = fit(shown, shutil.get_terminal_size().columns if narrow else None, table.optional)
         text = lines_of(fitted, framed=framed, styled=self.styled(sys.stdout))
         sys.stdout.write("".join(line + "\n" for line in text))
         if fitted.hidden:
@@ -230,26 +186,6 @@ class Output:
         except BaseException:  # Ctrl-C: what is said next begins a line
             sys.stderr.write("\n")
             raise
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things: ``1 row``, ``2 rows``, ``0 queries``, ``4 days``, ``3 boxes``."""
-    if number == 1:
-        return f"1 {thing}"
-    if thing.endswith("y") and not thing.endswith(("ay", "ey", "oy")):
-        return f"{number} {thing[:-1]}ies"
-    return f"{number} {thing}es" if thing.endswith("x") else f"{number} {thing}s"
-
-
-_EMPTY = Cell("-")
-
-
-def _cell(value: object) -> Cell:
-    """A value as a cell; foreign text cannot steer the terminal."""
-    if value is None:
-        return _EMPTY
-    role = value.role if isinstance(value, Cell) else None
-    return Cell(clean(str(value)).replace("\n", " ").replace("\t", " "), role)
 
 
 def _wrapped(text: str, stream: TextIO, *, indent: int = 0) -> str:

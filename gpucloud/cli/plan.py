@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,17 +11,16 @@ import typer
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import paid_cell
 from gpucloud.cli.options import SpecFlags
-from gpucloud.cli.output import counted, duration_text, refuse_unwritable, time_text, writing
-from gpucloud.cli.palette import Cell, Role
+from gpucloud.cli.output import refuse_unwritable, time_text, writing
+from gpucloud.rendering.texts import counted, duration_text
 from gpucloud_pricing import format_money
 
 if TYPE_CHECKING:
     from gpucloud.planning.data_source import DataSource
     from gpucloud.planning.documents import PlanDocument
     from gpucloud.planning.lifetime import CostLimit
-    from gpucloud.planning.plan import Candidate, Plan
+    from gpucloud.planning.plan import Plan
 
 AcceptSnapshot = Annotated[
     bool,
@@ -74,28 +72,11 @@ def plan(
 
 def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None) -> None:
     """Prints a plan: attempts, their flags, the clouds left out, and what ends the box."""
+    from gpucloud.planning.plan import table_of
     from gpucloud.planning.spread import spread_text
 
     shown = made.attempts[:most]
-    rows: list[Sequence[object]] = [
-        (
-            number,
-            price_text(attempt),
-            paid_cell(attempt.purchase),
-            f"{attempt.gpu_count.normalize():f} {attempt.gpu_model}",
-            attempt.cloud,
-            attempt.zone or attempt.region,
-            attempt.instance_type,
-            Cell(
-                "today" if attempt.quoted else attempt.as_of.isoformat(),
-                Role.STALE if "stale" in attempt.flags else None,
-            ),
-        )
-        for number, attempt in enumerate(shown, start=1)
-    ]
-    columns = ("TRY", "PER NODE-HOUR", "PAID AS", "GPU", "CLOUD", "ZONE", "TYPE", "AS OF")
-    optional = ("AS OF", "GPU", "PAID AS")
-    app.output.table(columns, rows, right=("TRY", "PER NODE-HOUR"), optional=optional)
+    app.output.table(table_of(shown))
     if len(made.attempts) > len(shown):
         more = counted(len(made.attempts) - len(shown), "more attempt")
         app.output.say(f"{more}: gpucloud plan shows all.")
@@ -126,12 +107,6 @@ def data_text(source: DataSource) -> str:
         paid = f"traffic {format_money(cost.amount)}, without requests"
         traffic = paid if cost.amount else "traffic free in its own region"
     return f"{source.wanted.url} at {source.wanted.path}: {held}, from {region}, {traffic}"
-
-
-def price_text(candidate: Candidate) -> str:
-    """A price per hour and node as text: in the cloud's currency, and in USD if that differs."""
-    own = format_money(candidate.price, candidate.currency)
-    return own if candidate.currency == "USD" else f"{own} ({format_money(candidate.price_usd)})"
 
 
 def limit_text(limit: CostLimit) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
-from gpucloud.cli.output import counted
 from gpucloud.cli.prices_history import diff, history
 from gpucloud.cli.prices_refresh import refresh
 from gpucloud.cli.prices_watch import watch
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import counted
 
 if TYPE_CHECKING:
     from gpucloud.market.overview import PriceOverview
@@ -53,7 +53,7 @@ def _show_groups(app: App, known: PriceOverview) -> None:
         "SOURCE": [group.source for group in groups],
     }
     numbers = ("TYPES", "REGIONS", "DAYS OLD")
-    show_table(app.output, columns, right=("PRICES", *numbers), optional=numbers)
+    app.output.table(Table(columns, right=("PRICES", *numbers), optional=numbers))
 
 
 def _show_tariffs(app: App, known: PriceOverview) -> None:
@@ -66,7 +66,7 @@ def _show_tariffs(app: App, known: PriceOverview) -> None:
         "TARIFFS OF": [group.newest or "no date" for group in groups],
         "SOURCE": [group.source for group in groups],
     }
-    show_table(app.output, columns, right=("TARIFFS", "REGIONS"), optional=("REGIONS",))
+    app.output.table(Table(columns, right=("TARIFFS", "REGIONS"), optional=("REGIONS",)))
 
 
 COMMANDS = {"show": show, "refresh": refresh, "history": history, "diff": diff, "watch": watch}

@@ -14,8 +14,11 @@ from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.options import SpecFlags
-from gpucloud.cli.output import counted, time_text, utc_now
+from gpucloud.cli.output import time_text, utc_now
 from gpucloud.errors import UsageError
+from gpucloud.market import cells
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import counted
 from gpucloud_pricing import format_money
 from gpucloud_pricing.price_trend import moments, sparkline, trend
 
@@ -78,12 +81,11 @@ def _show(app: App, found: PriceTrends, end: datetime) -> None:
                 sparkline(values),
                 f"{price.cloud} {price.zone or price.region}",
                 price.instance_type,
-                shown.paid_cell(price.purchase, price.terms),
+                cells.paid_cell(price.purchase, price.terms),
             )
         )
     names = ("NOW", "LOWEST", "HIGHEST", "CHANGE", "TREND", "WHERE", "TYPE", "PAID AS")
-    columns: dict[str, Sequence[object]] = dict(zip(names, zip(*rows, strict=True), strict=True))
-    shown.show_table(app.output, columns, right=names[:4], optional=("PAID AS", "LOWEST", "HIGHEST"))
+    app.output.table(Table.of_rows(names, rows, right=names[:4], optional=("PAID AS", "LOWEST", "HIGHEST")))
     app.output.say(
         f"Per hour, from {time_text(found.since)} to {time_text(end)}; each trend has its own scale."
     )
@@ -146,10 +148,9 @@ def _show_changes(app: App, changes: Sequence[Change]) -> None:
                 _percent(before.amount, after.amount) if before and after else "gone" if before else "new",
                 f"{price.cloud} {price.zone or price.region}",
                 price.instance_type,
-                shown.paid_cell(price.purchase, price.terms),
+                cells.paid_cell(price.purchase, price.terms),
             )
         )
     names = ("BEFORE", "AFTER", "CHANGE", "WHERE", "TYPE", "PAID AS")
     if rows:
-        columns: dict[str, Sequence[object]] = dict(zip(names, zip(*rows, strict=True), strict=True))
-        shown.show_table(app.output, columns, right=names[:3])
+        app.output.table(Table.of_rows(names, rows, right=names[:3]))

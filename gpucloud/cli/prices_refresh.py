@@ -12,9 +12,9 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
 from gpucloud.cli.options import SpecFlags
-from gpucloud.cli.output import counted
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import counted
 from gpucloud.runtime.events import Event, PricesAnswered, Sink
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _show(app: App, results: Mapping[str, Refreshed]) -> None:
         "SET ASIDE": [len(result.set_aside) for _, result in rows],
     }
     if rows:
-        show_table(app.output, columns, right=list(columns)[1:])
+        app.output.table(Table(columns, right=list(columns)[1:]))
     say = app.output.say
     moved = [change for _, result in rows for change in result.moved]
     for change in sorted(moved, key=lambda change: change.share, reverse=True)[:SHOWN]:

@@ -17,9 +17,9 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.cli.options import SpecFlags
-from gpucloud.cli.output import counted
 from gpucloud.errors import UsageError
 from gpucloud.market.search import offer_text
+from gpucloud.rendering.texts import counted
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import Offer
 

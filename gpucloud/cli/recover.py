@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpucloud.cli.boxes import answering, paying_text, show_boxes
+from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
-from gpucloud.cli.output import counted
-from gpucloud.cli.snapshot import show_snapshots
 from gpucloud.cli.unread import (
     say_unjudged,
     say_unread,
@@ -15,7 +13,8 @@ from gpucloud.cli.unread import (
     unjudged_documents,
     unread_documents,
 )
-from gpucloud.cli.volume import show_volumes
+from gpucloud.rendering.tabular import Listing
+from gpucloud.rendering.texts import counted
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Recovered
@@ -49,11 +48,11 @@ def recover(app: App) -> int:
             app.output.document("recover", answer)
         else:
             if found.boxes:
-                show_boxes(app.output, found.boxes)
+                app.output.table(Listing(found.boxes).table())
             if found.volumes:
-                show_volumes(app.output, found.volumes)
+                app.output.table(Listing(found.volumes).table())
             if found.snapshots:
-                show_snapshots(app.output, found.snapshots)
+                app.output.table(Listing(found.snapshots).table())
     if found.boxes or found.volumes or found.snapshots:
         app.output.say(f"{done}.")
     elif not found.searched.nowhere:

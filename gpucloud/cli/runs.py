@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,17 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpucloud.api.run import command_text, state_cell
+from gpucloud.api.texts import sums_text
 from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import logs
-from gpucloud.cli.market import show_table
-from gpucloud.cli.output import clean, counted, duration_text
-from gpucloud.cli.palette import Cell, Role
 from gpucloud.cli.ssh import Node
 from gpucloud.cli.sync import fetched
 from gpucloud.errors import CloudError, UsageError
-from gpucloud.journal.runs import Code, Loss, RunState
+from gpucloud.journal.runs import Code, Loss
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.tabular import Listing
+from gpucloud.rendering.texts import clean, counted, duration_text
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.sources.archive import size_text
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         RunsShowDocument,
     )
     from gpucloud.cli.timeline import Timeline
-    from gpucloud_pricing.values import Money
 
 RECENT = timedelta(days=30)
 """For how long a run that is over is listed by default."""
@@ -73,15 +73,7 @@ def list_runs(
         over = " that are not over. Those of the last 30 days: gpucloud runs list" if active else ""
         app.output.say(f"No runs{over or '. Start one: gpucloud run --gpu T4 -- nvidia-smi'}")
         return
-    now = datetime.now(UTC)
-    rows = [_row(run, now) for run in runs]
-    columns = ("RUN", "STATE", "RESTARTS", "BOX", "SO FAR", "AGE", "LEFT", "COMMAND")
-    show_table(
-        app.output,
-        dict(zip(columns, zip(*rows, strict=True), strict=True)),
-        right=("RESTARTS", "SO FAR", "AGE", "LEFT"),
-        optional=("COMMAND", "BOX", "AGE", "LEFT"),
-    )
+    app.output.table(Listing(runs).table())
     say_kept(app, runs)
 
 
@@ -98,15 +90,15 @@ def show(app: App, run: RunName) -> None:
         return
     texts = {
         "run": found.run_id,
-        "state": _state(found).text,
-        "command": _command(found),
+        "state": state_cell(found).text,
+        "command": command_text(found),
         "restarts": None if found.cluster else f"{found.restarts} of at most {found.most_restarts}",
         "restart_at": rfc3339(found.restart_at) if found.restart_at else None,
         "waits_until": rfc3339(found.waits_until) if found.waits_until else None,
         "created_at": rfc3339(found.created_at),
         "expires_at": rfc3339(found.expires_at) if found.expires_at else None,
         "ended_at": rfc3339(found.ended_at) if found.ended_at else None,
-        "cost_so_far": _money(found.cost_so_far),
+        "cost_so_far": sums_text(found.cost_so_far),
         "code": None if found.code is None else _frozen(found.code),
         "newest_whole_checkpoint": _saved(found, datetime.now(UTC)),
         "failure": f"{found.failure.message} ({found.failure.error_class})" if found.failure else None,
@@ -185,7 +177,7 @@ def cancel(
         if app.output.json:
             answer: RunsCancelDocument = {"run": done.document()}
             app.output.document("runs-cancel", answer)
-    app.output.say(f"Run {done.run_id} is {_state(done).text}. {paying_text(living)}")
+    app.output.say(f"Run {done.run_id} is {state_cell(done).text}. {paying_text(living)}")
 
 
 def show_logs(
@@ -324,51 +316,12 @@ def _confirmed(app: App, timeline: Timeline, run: Run) -> bool:
     return agreed
 
 
-def _row(run: Run, now: datetime) -> Sequence[object]:
-    over = run.ended_at is not None
-    return (
-        run.run_id,
-        _state(run),
-        str(run.restarts) if run.cluster else f"{run.restarts}/{run.most_restarts}",
-        run.attempts[-1].box if run.attempts and not over else None,
-        _money(run.cost_so_far),
-        duration_text(now - run.created_at),
-        None if over else duration_text(run.expires_at - now) if run.expires_at else _no_end(run),
-        _command(run),
-    )
-
-
 def _frozen(code: Code) -> str:
     """What every attempt of a run gets, in words."""
     size = f"{counted(code.files, 'file')}, {size_text(code.size_bytes)} packed"
     commit = f", commit {code.commit}" if code.commit else ""
     where = f"frozen on {code.machine}" + (" and in its store" if code.stored else "")
     return f"{size}{commit}, {where}: {code.sha256}"
-
-
-def _no_end(run: Run) -> str:
-    return "while wanted" if run.cluster else "no end"
-
-
-def _state(run: Run) -> Cell:
-    """The state of a run, and what needs attention."""
-    if run.abandoned:
-        return Cell(f"{run.state} (its process has ended)", Role.FAILED)
-    if run.waits_until is not None:
-        return Cell(f"{run.state} (until {rfc3339(run.waits_until)})")
-    if run.failure is not None and run.state is RunState.FAILED:
-        return Cell(f"{run.state} ({run.failure.error_class})", Role.FAILED)
-    if run.exit_code is not None:
-        what = "results not fetched" if run.kept else run.state
-        return Cell(f"{what} (exit code {run.exit_code})", Role.FAILED if run.exit_code or run.kept else None)
-    return Cell(str(run.state))
-
-
-def _command(run: Run) -> str:
-    if run.cluster is not None:
-        return f"({counted(len(run.slots), 'node')} of cluster {run.cluster})"
-    text = run.command if isinstance(run.command, str) else shlex.join(run.command)
-    return text.splitlines()[0] if text else ""
 
 
 def _saved(run: Run, now: datetime) -> str | None:
@@ -385,10 +338,6 @@ def _saved(run: Run, now: datetime) -> str | None:
     return "; ".join(words)
 
 
-def _money(sums: Iterable[Money]) -> str | None:
-    return " + ".join(format_money(each.amount, each.currency) for each in sums) or None
-
-
 def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
     if not attempts:
         return
@@ -402,10 +351,10 @@ def _show_attempts(app: App, attempts: Sequence[RunAttempt]) -> None:
         "TYPE": [each.instance_type for each in attempts],
         "WHERE": [" ".join(filter(None, (each.cloud, each.zone or each.region))) for each in attempts],
         "BEGUN": [rfc3339(each.at) for each in attempts],
-        "SO FAR": [_money(each.cost_so_far) for each in attempts],
+        "SO FAR": [sums_text(each.cost_so_far) for each in attempts],
         "LOST BY": [each.loss and str(each.loss) for each in attempts],
     }
-    show_table(app.output, columns, right=("ATTEMPT", "SO FAR"), optional=("TYPE", "BEGUN"))
+    app.output.table(Table(columns, right=("ATTEMPT", "SO FAR"), optional=("TYPE", "BEGUN")))
     for each in attempts:
         if each.traffic:
             app.output.say(f"{each.box}: {each.traffic}")

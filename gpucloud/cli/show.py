@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpucloud.cli.boxes import (
-    at_most_text,
-    cost_text,
-    guard_text,
-    is_at_most,
-    left_text,
-    per_hour_text,
-    state_text,
-)
+from gpucloud.api.box import cost_text, is_at_most, left_text, per_hour_text, state_text
+from gpucloud.cli.boxes import at_most_text, guard_text
 from gpucloud.cli.context import App
 from gpucloud.cli.output import utc_now
 from gpucloud.journal.lifecycle import BoxState

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.output import counted
 from gpucloud.errors import OwedError
+from gpucloud.rendering.texts import counted
 
 if TYPE_CHECKING:
     from gpucloud.api.slurm import Slurm, Synced, WrittenFile

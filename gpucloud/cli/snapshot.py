@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpucloud.api.snapshot import state_text
+from gpucloud.api.texts import money_text, per_day_text, place_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
-from gpucloud.cli.output import duration_text
-from gpucloud.cli.stored import (
-    Yes,
-    confirmed,
-    end_text,
-    left_text,
-    money_text,
-    per_day_text,
-    place_text,
-    sum_per_day_text,
-    whole_gib,
-)
+from gpucloud.cli.stored import Yes, confirmed, end_text, sum_per_day_text, whole_gib
 from gpucloud.cli.volume import answer as answer_volume
 from gpucloud.cli.volume import creation_confirmed, say_ready
 from gpucloud.costs.amounts import time
+from gpucloud.rendering.texts import duration_text
 from gpucloud.resources import rfc3339
 
 if TYPE_CHECKING:
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.cli.documents.boxes import SnapshotAnswerDocument, SnapshotsDocument
-    from gpucloud.cli.output import Output
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.snapshot_plan import SnapshotPlan
 
@@ -85,7 +74,7 @@ def list_snapshots(
         document: SnapshotsDocument = {"snapshots": [snapshot.document() for snapshot in snapshots]}
         app.output.document("snapshots", document)
     elif snapshots:
-        show_snapshots(app.output, snapshots)
+        app.output.table(snapshots.table())
         app.output.say(paying_text_of(snapshots))
     else:
         app.output.say(
@@ -178,47 +167,12 @@ def delete(app: App, name: Name, yes: Yes = False) -> None:
 COMMANDS = {"create": create, "list": list_snapshots, "show": show, "restore": restore, "delete": delete}
 
 
-def show_snapshots(output: Output, snapshots: Sequence[Snapshot]) -> None:
-    """Prints snapshots as a table; their costs are limits."""
-    now = datetime.now(UTC)
-    columns: dict[str, Sequence[object]] = {
-        "NAME": [snapshot.name for snapshot in snapshots],
-        "STATE": [state_text(snapshot) for snapshot in snapshots],
-        "OF": [_of_text(snapshot) for snapshot in snapshots],
-        "GIB": [snapshot.size_gib and f"≤ {snapshot.size_gib}" for snapshot in snapshots],
-        "WHERE": [place_text(snapshot.cloud, snapshot.region) for snapshot in snapshots],
-        "PER DAY": [
-            None if snapshot.is_over else _limit(per_day_text(snapshot.most_per_hour))
-            for snapshot in snapshots
-        ],
-        "SO FAR": [_limit(money_text(snapshot.most_so_far)) for snapshot in snapshots],
-        "AGE": [duration_text(now - snapshot.created_at) for snapshot in snapshots],
-        "LEFT": [None if snapshot.is_over else left_text(snapshot.expires_at, now) for snapshot in snapshots],
-    }
-    hidden_first = ("AGE", "SO FAR", "WHERE")
-    show_table(output, columns, right=("GIB", "PER DAY", "SO FAR", "AGE", "LEFT"), optional=hidden_first)
-
-
 def paying_text_of(snapshots: Sequence[Snapshot]) -> str:
     """What snapshots cost per day at the most, as a sentence."""
     costs = sum_per_day_text([snapshot.most_per_hour for snapshot in snapshots if not snapshot.is_over])
     if costs == "nothing" or "unknown" in costs:
         return f"Your snapshots cost {costs} per day now."
     return f"Your snapshots cost {costs} per day now, if they hold all that their disks can."
-
-
-def state_text(snapshot: Snapshot) -> str:
-    """The state of a snapshot, and what needs attention."""
-    return f"{snapshot.state} (overdue)" if snapshot.overdue else str(snapshot.state)
-
-
-def _of_text(snapshot: Snapshot) -> str | None:
-    """What a snapshot is of, with the kind of what is no volume."""
-    return " ".join(filter(None, ("box", snapshot.of))) if snapshot.bootable else snapshot.of
-
-
-def _limit(text: str | None) -> str | None:
-    return text and f"≤ {text}"
 
 
 def _answer(app: App, snapshot: Snapshot) -> None:

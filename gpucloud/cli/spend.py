@@ -12,15 +12,15 @@ from gpucloud.cli.boxes import at_most_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.logs import SINCE, read_since
-from gpucloud.cli.market import paid_cell, show_table
 from gpucloud.cli.options import RunId
-from gpucloud.cli.output import duration_text, time_text, utc_now
+from gpucloud.cli.output import utc_now
 from gpucloud.cli.runs import store_text
 from gpucloud.costs.grouping import KEYS, TAG, ChargeGroup, grouped, read_keys, unknown_of
 from gpucloud.costs.periods import Granularity
-from gpucloud.costs.spend import PARTS, Charge, Spend
+from gpucloud.costs.spend import Spend, limit_mark
 from gpucloud.errors import UsageError
 from gpucloud.journal.kinds import Kind
+from gpucloud.rendering.table import Table
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
 from gpucloud_pricing.values import Money
@@ -101,7 +101,8 @@ def _answer(
     elif not spent.boxes:
         app.output.say("No box has cost anything yet.")
     elif keys is None or groups is None:
-        _show(app, spent)
+        app.output.table(spent.table())
+        _say_total(app, spent)
     else:
         _show_groups(app, spent, keys, groups)
     if not (app.output.json or csv):
@@ -178,31 +179,10 @@ def _group_rows(keys: Sequence[str], groups: Sequence[ChargeGroup]) -> Iterator[
 # --- for people
 
 
-def _show(app: App, spent: Spend) -> None:
-    charged = {charge.part for charge in spent.charges}
-    shown = [part for part in PARTS if part != "snapshot" or part in charged]
-    table: list[tuple[object, ...]] = []
-    for each in spent.boxes:
-        box, found = each.box, each.charges
-        where = f"{box.place.cloud} {box.place.region}" if box.place else None
-        parts = [_part_text(found, part) for part in shown]
-        times = (time_text(found[0].start), duration_text(found[-1].end - found[0].start))
-        offer = box.offer
-        bought = offer.instance_type if offer else None if box.kind is Kind.BOX else str(box.kind)
-        paid = paid_cell(offer.purchase if offer else "?") if box.kind is Kind.BOX else None
-        table.append((box.name, *times, where, bought, paid, _box_text(found), *parts))
-    headings = [part.upper() for part in shown]
-    names = ("BOX", "FROM", "FOR", "WHERE", "TYPE", "PAID AS", "COST", *headings)
-    columns: dict[str, Sequence[object]] = dict(zip(names, zip(*table, strict=True), strict=True))
-    right = ("FOR", "COST", *headings)
-    show_table(app.output, columns, right=right, optional=("PAID AS", "TYPE", "FROM", *reversed(headings)))
-    _say_total(app, spent)
-
-
 def _show_groups(app: App, spent: Spend, keys: Sequence[str], groups: Sequence[ChargeGroup]) -> None:
     names = (*(key.removeprefix(TAG).upper() for key in keys), "BOXES", "COST")
     rows = [(*group.values.values(), group.boxes, _cost_text(group)) for group in groups]
-    app.output.table(names, rows, right=names[-2:])
+    app.output.table(Table.of_rows(names, rows, right=names[-2:]))
     _say_total(app, spent)
 
 
@@ -228,35 +208,9 @@ def _cost_text(group: ChargeGroup) -> str:
     """The cost of a group; with "≥" if a part of it is unknown, "≤" if it is a limit, and "?" if all is."""
     sums = _sums_text(group.totals)
     if not group.unknown:
-        return _limit_mark(group.charges) + (sums or format_money(Decimal(0), "USD"))
+        return limit_mark(group.charges) + (sums or format_money(Decimal(0), "USD"))
     return f"≥ {sums}" if sums else "?"
 
 
 def _sums_text(totals: Sequence[Money]) -> str:
     return " and ".join(format_money(total.amount, total.currency) for total in totals if total.amount)
-
-
-def _part_text(found: Sequence[Charge], part: str) -> str | None:
-    """What one part has cost in all months; ``?`` where that is not known, ``None`` without such a part."""
-    of_part = [charge for charge in found if charge.part == part]
-    if not of_part:
-        return None
-    amounts = [charge.amount for charge in of_part]
-    if None in amounts:
-        return "?"
-    total = format_money(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)
-    return _limit_mark(of_part) + total
-
-
-def _box_text(found: Sequence[Charge]) -> str:
-    """What a box has cost in all; with the marks of :func:`_cost_text`."""
-    known = sum((charge.amount for charge in found if charge.amount is not None), Decimal(0))
-    if all(charge.amount is None for charge in found):
-        return "?"
-    unknown = any(charge.amount is None for charge in found)
-    return ("≥ " if unknown else _limit_mark(found)) + format_money(known, found[0].currency)
-
-
-def _limit_mark(found: Sequence[Charge]) -> str:
-    """The mark of a sum that is an upper limit."""
-    return "≤ " if any(charge.is_at_most for charge in found) else ""

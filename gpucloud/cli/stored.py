@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpucloud.api.texts import HOURS_PER_DAY
 from gpucloud.cli.context import App
-from gpucloud.cli.output import duration_text
 from gpucloud.costs.amounts import size as size_of
 from gpucloud.errors import UsageError
 from gpucloud.resources import rfc3339
@@ -20,7 +20,6 @@ from gpucloud_pricing.values import Money
 if TYPE_CHECKING:
     from gpucloud.cli.timeline import Timeline
 
-HOURS_PER_DAY = 24
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -36,16 +35,6 @@ def whole_gib(text: str) -> int:
     return int(size)
 
 
-def money_text(money: Money | None) -> str | None:
-    """An amount; ``None`` if it is unknown."""
-    return None if money is None else format_money(money.amount, money.currency)
-
-
-def per_day_text(per_hour: Money | None) -> str | None:
-    """A price per hour as one per day; ``None`` if it is unknown."""
-    return None if per_hour is None else format_money(per_hour.amount * HOURS_PER_DAY, per_hour.currency)
-
-
 def sum_per_day_text(per_hour: Sequence[Money | None]) -> str:
     """The sum of prices per hour as one per day, in each currency; "at least" if one of them is unknown."""
     sums: dict[str, Decimal] = {}
@@ -57,19 +46,9 @@ def sum_per_day_text(per_hour: Sequence[Money | None]) -> str:
     return costs or "nothing"
 
 
-def left_text(expires_at: datetime | None, now: datetime) -> str | None:
-    """The time until a deadline."""
-    return None if expires_at is None else duration_text(max(expires_at - now, timedelta()))
-
-
 def end_text(expires_at: datetime | None) -> str:
     """A deadline."""
     return rfc3339(expires_at) if expires_at else "no time"
-
-
-def place_text(*words: str | None) -> str:
-    """A place, of the parts that are known."""
-    return " ".join(filter(None, words))
 
 
 def confirmed(app: App, timeline: Timeline, yes: bool, *, doing: str, question: str, said: str = "") -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpucloud.cli.output import clean
 from gpucloud.errors import GpucloudError
+from gpucloud.rendering.texts import clean
 
 
 def heading(run_id: str) -> str:

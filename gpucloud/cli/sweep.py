@@ -14,9 +14,10 @@ from gpucloud.api.sweeping import tags_of
 from gpucloud.cli.boxes import answering, paying_text
 from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
-from gpucloud.cli.output import counted
 from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unread_documents, wrong_in
 from gpucloud.errors import UsageError
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import counted
 from gpucloud.resources import Ref, ResourceKind, rfc3339, short_id
 from gpucloud_pricing import format_money
 from gpucloud_pricing.values import usd_document
@@ -146,7 +147,8 @@ class _Report:
             groups.setdefault(key, []).append(number)
         rows = [self._row(key, members) for key, members in groups.items()]
         columns = ("WHAT", "CLOUD", "REGION", "BOX", "RUN", "CREATED", "PER HOUR", "WHY")
-        self._app.output.table(columns, rows, right=("PER HOUR",), optional=("RUN", "CREATED", "BOX"))
+        optional = ("RUN", "CREATED", "BOX")
+        self._app.output.table(Table.of_rows(columns, rows, right=("PER HOUR",), optional=optional))
         self._app.output.say(f"Your resources in this list cost {self.cost}.")
 
     def _row(self, key: tuple[str | None, ...], members: Sequence[int]) -> Sequence[object]:

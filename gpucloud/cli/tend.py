@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.cli.output import counted
-from gpucloud.cli.palette import Role
 from gpucloud.costs.amounts import time
 from gpucloud.errors import OwedError, UsageError
+from gpucloud.rendering.table import Role
+from gpucloud.rendering.texts import counted
 
 if TYPE_CHECKING:
     from gpucloud.api.results import Tending

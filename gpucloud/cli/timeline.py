@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.cli.output import Output, clean, wrapped
+from gpucloud.cli.output import Output, wrapped
+from gpucloud.rendering.texts import clean
 from gpucloud.runtime.events import Event, JobEnded, JobStarted, Noticed, Warned
 
 if TYPE_CHECKING:

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpucloud.api.texts import money_text, per_day_text, place_text
+from gpucloud.api.volume import state_text, where_text
 from gpucloud.cli.context import App
 from gpucloud.cli.defaults import completed
 from gpucloud.cli.listing import lists
-from gpucloud.cli.market import show_table
-from gpucloud.cli.output import duration_text
-from gpucloud.cli.stored import (
-    Yes,
-    confirmed,
-    end_text,
-    left_text,
-    money_text,
-    per_day_text,
-    place_text,
-    sum_per_day_text,
-    whole_gib,
-)
+from gpucloud.cli.stored import Yes, confirmed, end_text, sum_per_day_text, whole_gib
 from gpucloud.costs.amounts import time
+from gpucloud.rendering.texts import duration_text
 from gpucloud.resources import rfc3339
 from gpucloud.spec.model import Spec
 
 if TYPE_CHECKING:
     from gpucloud.api.volume import Volume
     from gpucloud.cli.documents.boxes import VolumeAnswerDocument, VolumesDocument
-    from gpucloud.cli.output import Output
     from gpucloud.cli.timeline import Timeline
     from gpucloud.planning.volume_plan import VolumePlan
-
-HIDDEN_FIRST = ("AGE", "SO FAR", "USED", "WHERE")
-"""The columns that a narrow terminal does without."""
 
 Name = Annotated[str, typer.Argument(help="Name or ID of the volume.", metavar="NAME")]
 
@@ -94,7 +80,7 @@ def list_volumes(
         document: VolumesDocument = {"volumes": [volume.document() for volume in volumes]}
         app.output.document("volumes", document)
     elif volumes:
-        show_volumes(app.output, volumes)
+        app.output.table(volumes.table())
         app.output.say(paying_text_of(volumes))
     else:
         app.output.say("No volumes. Create one: gpucloud volume create data --size 100 --near T4")
@@ -131,23 +117,6 @@ def delete(app: App, name: Name, yes: Yes = False) -> None:
 COMMANDS = {"create": create, "list": list_volumes, "show": show, "delete": delete}
 
 
-def show_volumes(output: Output, volumes: Sequence[Volume]) -> None:
-    """Prints volumes as a table."""
-    now = datetime.now(UTC)
-    columns: dict[str, Sequence[object]] = {
-        "NAME": [volume.name for volume in volumes],
-        "STATE": [state_text(volume) for volume in volumes],
-        "GIB": [volume.size_gib for volume in volumes],
-        "WHERE": [where_text(volume) for volume in volumes],
-        "PER DAY": [None if volume.is_over else per_day_text(volume.per_hour) for volume in volumes],
-        "SO FAR": [money_text(volume.cost_so_far) for volume in volumes],
-        "AGE": [duration_text(now - volume.created_at) for volume in volumes],
-        "USED": [_used_text(volume, now) for volume in volumes],
-        "LEFT": [None if volume.is_over else left_text(volume.expires_at, now) for volume in volumes],
-    }
-    show_table(output, columns, right=("GIB", "PER DAY", "SO FAR", "AGE", "LEFT"), optional=HIDDEN_FIRST)
-
-
 def paying_text_of(volumes: Sequence[Volume]) -> str:
     """What volumes cost per day now, and which of them nobody uses, as a sentence."""
     living = [volume for volume in volumes if not volume.is_over]
@@ -156,22 +125,6 @@ def paying_text_of(volumes: Sequence[Volume]) -> str:
     return (
         f"Your volumes cost {sum_per_day_text([volume.per_hour for volume in living])} per day now{unused}."
     )
-
-
-def state_text(volume: Volume) -> str:
-    """The state of a volume: which box uses it, and what needs attention."""
-    if volume.attached_to:
-        return f"used by {volume.attached_to}"
-    return f"{volume.state} (overdue)" if volume.overdue else str(volume.state)
-
-
-def where_text(volume: Volume) -> str:
-    """The place of a volume."""
-    return place_text(volume.cloud, volume.zone or volume.region)
-
-
-def _used_text(volume: Volume, now: datetime) -> str:
-    return f"{duration_text(now - volume.used_at)} ago" if volume.used_at else "never"
 
 
 def answer(app: App, volume: Volume) -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import PriceError
-from gpucloud.market.search import paid_text
+from gpucloud.market.cells import paid_text
 from gpucloud_pricing.estimate import Estimate
 
 if TYPE_CHECKING:

@@ -10,7 +10,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud.journal.facts import Price, Usage, hours_of
+from gpucloud.journal.kinds import Kind
+from gpucloud.market.cells import paid_cell
+from gpucloud.rendering.table import Cell, Table
+from gpucloud.rendering.tabular import Tabular
+from gpucloud.rendering.texts import duration_text
 from gpucloud.resources import rfc3339
+from gpucloud_pricing import format_money
 from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
@@ -144,7 +150,7 @@ class BoxSpend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spend:
+class Spend(Tabular):
     """The cost of boxes, with those that have ended, from ``since`` on.
 
     ``unusual_days`` are those of the last 7 on which all of these owners' boxes have cost more than is usual.
@@ -163,6 +169,26 @@ class Spend:
     def totals(self) -> list[Money]:
         """The known amounts, by currency."""
         return totals_of(self.charges)
+
+    def table(self) -> Table:
+        """The table of ``gpucloud spend``: what each box has cost, by parts."""
+        charged = {charge.part for charge in self.charges}
+        parts = [part for part in PARTS if part != "snapshot" or part in charged]
+        found = [each.charges for each in self.boxes]
+        boxes = [each.box for each in self.boxes]
+        columns: dict[str, Sequence[object]] = {
+            "BOX": [box.name for box in boxes],
+            "FROM": [rfc3339(charges[0].start) for charges in found],
+            "FOR": [duration_text(charges[-1].end - charges[0].start) for charges in found],
+            "WHERE": [f"{box.place.cloud} {box.place.region}" if box.place else None for box in boxes],
+            "TYPE": [_bought_text(box) for box in boxes],
+            "PAID AS": [_paid_cell(box) for box in boxes],
+            "COST": [_cost_text(charges) for charges in found],
+            **{part.upper(): [_part_text(charges, part) for charges in found] for part in parts},
+        }
+        headings = [part.upper() for part in parts]
+        optional = ("PAID AS", "TYPE", "FROM", *reversed(headings))
+        return Table(columns, right=("FOR", "COST", *headings), optional=optional)
 
     def document(self) -> SpendDocument:
         """The fields of ``gpucloud.spend/v1``."""
@@ -372,3 +398,45 @@ def first_of_next_month(at: datetime) -> datetime:
     """The start of the month after that of a moment, in UTC."""
     day = at.astimezone(UTC)
     return datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)
+
+
+# --- as texts of a table
+
+
+def _bought_text(box: Box) -> str | None:
+    """The type of a box; of what is no box, its kind."""
+    if box.offer:
+        return box.offer.instance_type
+    return None if box.kind is Kind.BOX else str(box.kind)
+
+
+def _paid_cell(box: Box) -> Cell | None:
+    if box.kind is not Kind.BOX:
+        return None
+    return paid_cell(box.offer.purchase if box.offer else "?")
+
+
+def _part_text(found: Sequence[Charge], part: str) -> str | None:
+    """What one part has cost in all months; ``?`` where that is not known, ``None`` without such a part."""
+    of_part = [charge for charge in found if charge.part == part]
+    if not of_part:
+        return None
+    amounts = [charge.amount for charge in of_part]
+    if None in amounts:
+        return "?"
+    total = format_money(sum(filter(None, amounts), Decimal(0)), of_part[0].currency)
+    return limit_mark(of_part) + total
+
+
+def _cost_text(found: Sequence[Charge]) -> str:
+    """What a box has cost in all: "≥" if a part of it is unknown, "≤" if it is a limit, "?" if all is."""
+    known = sum((charge.amount for charge in found if charge.amount is not None), Decimal(0))
+    if all(charge.amount is None for charge in found):
+        return "?"
+    unknown = any(charge.amount is None for charge in found)
+    return ("≥ " if unknown else limit_mark(found)) + format_money(known, found[0].currency)
+
+
+def limit_mark(found: Sequence[Charge]) -> str:
+    """The mark of a sum that is an upper limit."""
+    return "≤ " if any(charge.is_at_most for charge in found) else ""

@@ -107,6 +107,7 @@ def _end_one(context: Context, box: Box) -> Box:
 
 def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
     """Ends a box while the journal cannot be written; returns the error that reports it."""
+    context = context.about(box.name)
     context.tell("down", f"{broken.message}; deleting the box anyway")
     try:
         with context.tasks.finishing():

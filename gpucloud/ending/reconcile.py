@@ -185,7 +185,7 @@ def _come_to_rest(context: Context, box: Box) -> None:
     if taken is None:
         return
     try:
-        if rest(context, taken, context.tasks.left_s / 2) is None:
+        if rest(context.about(box.name), taken, context.tasks.left_s / 2) is None:
             raise unfinished(taken, "its machine has not stopped yet")
     finally:
         context.journal.release(taken)
@@ -250,7 +250,7 @@ def _ended(context: Context, box: Box, held: dict[str, Box], owed: dict[str, Gpu
     held[box.id] = taken
     troubles: list[GpucloudError] = []
     with isolated(troubles, f"box {box.name!r}"):
-        take_down(context, taken, once=True, ends_as=_end_of(box))
+        take_down(context.about(box.name), taken, once=True, ends_as=_end_of(box))
     if troubles:
         owed[box.id] = troubles[0]
         return False

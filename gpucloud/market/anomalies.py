@@ -9,8 +9,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from gpucloud.market.cells import way_text
 from gpucloud.market.history import Series
-from gpucloud.market.search import way_text
 from gpucloud_pricing import Market, Price, format_money
 from gpucloud_pricing.history import Span
 from gpucloud_pricing.outliers import usual

@@ -10,6 +10,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import GpucloudError, NoOfferError, PriceError, UsageError
+from gpucloud.market import cells
+from gpucloud.market.cells import paid_text
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.tabular import Tabular
 from gpucloud.spec.file import flag_of
 from gpucloud_pricing import (
     Demand,
@@ -22,6 +26,7 @@ from gpucloud_pricing import (
     format_count,
     format_money,
 )
+from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import caution
 from gpucloud_pricing.values import number
 
@@ -54,6 +59,10 @@ _RELAXED = {
     "opt_in_zone": "with --zone of an opt-in zone",
 }
 """What to change so that a rule refuses nothing."""
+
+
+ROWS = 20
+"""How many rows a table of offers has by default."""
 
 
 class Sort(StrEnum):
@@ -111,20 +120,35 @@ def order_named(name: str) -> Sort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
+class Offers(Tabular):
     """The result of a search of the market.
 
     Attributes:
         offers: those that match, the best first.
         explanation: every refused offer with its reasons, if requested.
         rates: the exchange rates behind prices in USD.
+        measure: the unit of work whose cost sorts them (:data:`MEASURES`); ``None`` for another order.
         forbidden: how many of them each rule of the policy forbids, by its words.
     """
 
     offers: Sequence[Offer]
     explanation: Explanation | None
     rates: Sequence[Rate]
+    measure: str | None = None
     forbidden: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def groups(self) -> list[list[Offer]]:
+        """The offers by rows of their table: those together that differ in their zones alone."""
+        groups: dict[tuple[object, ...], list[Offer]] = {}
+        for offer in self.offers:
+            place, price = (offer.cloud, offer.region, offer.instance_type), (offer.price_usd, offer.as_of)
+            groups.setdefault((*place, offer.purchase, *price, offer.flags), []).append(offer)
+        return list(groups.values())
+
+    def table(self) -> Table:
+        """The table of ``gpucloud offers``: its first rows."""
+        groups = self.groups()
+        return table_of(groups[:ROWS], self.measure, left_out=max(len(groups) - ROWS, 0))
 
     @property
     def failure(self) -> GpucloudError | None:
@@ -154,6 +178,42 @@ class Offers:
                 for relaxation in self.explanation.relaxations
             ]
         return fields
+
+
+def table_of(groups: Sequence[Sequence[Offer]], measure: str | None, *, left_out: int = 0) -> Table:
+    """The table of groups of offers that differ in their zones alone."""
+    heads = [group[0] for group in groups]
+    varied = {offer.purchase for offer in heads} != {Purchase.ON_DEMAND}
+    columns: dict[str, Sequence[object]] = {
+        "PER HOUR": cells.price_cells([o.price_usd for o in heads]),
+        "BILLED AS": [cells.own_price_text(o) for o in heads],
+        "PER GPU": [cells.usd_text(o.price_usd and o.price_usd / o.gpu_count) for o in heads],
+        **_unit_column(heads, measure),
+        "GPU": [cells.gpu_text(o) for o in heads],
+        "CLOUD": [o.cloud for o in heads],
+        "REGION": [o.region for o in heads],
+        "ZONES": [cells.zones_text(o.zone for o in group) for group in groups],
+        "TYPE": [o.instance_type for o in heads],
+        "VCPUS": [o.vcpus for o in heads],
+        "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
+        "GPU LINK": [o.interconnect for o in heads],
+        "PAID AS": [cells.paid_cell(o.purchase, o.terms) if varied else None for o in heads],
+        "AS OF": [o.as_of for o in heads],
+        "FLAGS": [cells.flags_cell(o) for o in heads],
+    }
+    right = ("PER HOUR", "BILLED AS", *cells.UNIT_HEADINGS, "VCPUS", "GIB")
+    optional = ("GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU")
+    return Table(columns, right=right, optional=optional, left_out=left_out)
+
+
+def _unit_column(heads: Sequence[Offer], measure: str | None) -> dict[str, Sequence[object]]:
+    """The cost of a unit of work, if offers are sorted by it and no other column shows it."""
+    from gpucloud_pricing.work import price_for
+
+    if measure is None or measure == "gpu":
+        return {}
+    prices = [price_for(offer, measure) for offer in heads]
+    return {cells.unit_heading(measure): [cells.usd_text(price) for price in prices]}
 
 
 def search(
@@ -188,7 +248,9 @@ def search(
     elif sort is not Sort.PRICE:
         found.sort(key=_ORDERS[sort])
     offers = found[:limit]
-    return Offers(offers=offers, explanation=explanation, rates=market.rates_of(offers))
+    return Offers(
+        offers=offers, explanation=explanation, rates=market.rates_of(offers), measure=MEASURES.get(sort)
+    )
 
 
 def nothing_matches(explanation: Explanation) -> GpucloudError:
@@ -236,16 +298,6 @@ def offer_text(offer: Offer, zones: str | None = None) -> str:
     where = " ".join(part for part in (offer.cloud, offer.region, zones or offer.zone) if part)
     price = "unknown" if offer.price_usd is None else format_money(offer.price_usd)
     return f"{price}/h {where} {offer.instance_type} {paid_text(offer)}"
-
-
-def paid_text(offer: Offer) -> str:
-    """The way of paying in the form of flags, ``on-demand``, with its terms: ``all upfront``."""
-    return way_text(offer.purchase, offer.terms)
-
-
-def way_text(purchase: str, terms: str) -> str:
-    """See :func:`paid_text`."""
-    return ", ".join(filter(None, (purchase.replace("_", "-"), terms)))
 
 
 def _refusal(refusal: Refusal) -> RefusalDocument:

@@ -12,8 +12,12 @@ from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpucloud.errors import UsageError
+from gpucloud.market.cells import paid_cell
 from gpucloud.planning.data_source import DataSource
+from gpucloud.rendering.table import Cell, Role, Table
+from gpucloud.rendering.tabular import Tabular
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
+from gpucloud_pricing import format_money
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
 from gpucloud_pricing.values import Money, number
@@ -160,7 +164,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Tabular):
     """The attempts of a launch, in order.
 
     ``spec`` is the spec as plain JSON. ``left_out`` has the clouds, and the parts of clouds, that were not
@@ -176,6 +180,10 @@ class Plan:
     endings: Mapping[str, str] = field(default_factory=dict[str, str])
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     data: tuple[DataSource, ...] = ()
+
+    def table(self) -> Table:
+        """The table of ``gpucloud plan``: its attempts."""
+        return table_of(self.attempts)
 
     def as_json(self) -> dict[str, Any]:
         """The document that ``plan --save`` saves."""
@@ -417,3 +425,30 @@ def into_held(
         == (hold.cloud, hold.region, hold.instance_type)
         and candidate.zone in {"", hold.zone}
     ]
+
+
+def table_of(attempts: Sequence[Candidate]) -> Table:
+    """The table of attempts, in order."""
+    columns: dict[str, Sequence[object]] = {
+        "TRY": range(1, len(attempts) + 1),
+        "PER NODE-HOUR": [_price_text(attempt) for attempt in attempts],
+        "PAID AS": [paid_cell(attempt.purchase) for attempt in attempts],
+        "GPU": [f"{attempt.gpu_count.normalize():f} {attempt.gpu_model}" for attempt in attempts],
+        "CLOUD": [attempt.cloud for attempt in attempts],
+        "ZONE": [attempt.zone or attempt.region for attempt in attempts],
+        "TYPE": [attempt.instance_type for attempt in attempts],
+        "AS OF": [_as_of_cell(attempt) for attempt in attempts],
+    }
+    return Table(columns, right=("TRY", "PER NODE-HOUR"), optional=("AS OF", "GPU", "PAID AS"))
+
+
+def _price_text(candidate: Candidate) -> str:
+    """A price per hour and node: in the cloud's currency, and in USD if that differs."""
+    own = format_money(candidate.price, candidate.currency)
+    return own if candidate.currency == "USD" else f"{own} ({format_money(candidate.price_usd)})"
+
+
+def _as_of_cell(candidate: Candidate) -> Cell:
+    """The date of a price."""
+    date_text = "today" if candidate.quoted else candidate.as_of.isoformat()
+    return Cell(date_text, Role.STALE if STALE in candidate.flags else None)

@@ -53,10 +53,11 @@ def save_deserted(context: Context, run_id: str | None = None) -> None:
             continue
         taken = context.take(box)
         if taken is not None:
+            about = context.about(box.name)
             try:
-                _save_work(context, run, taken)
+                _save_work(about, run, taken)
             except GpucloudError as error:
-                context.warn(STEP, f"warning: what is on {box.name} was not saved: {error.message}")
+                about.warn(STEP, f"warning: what is on {box.name} was not saved: {error.message}")
             finally:
                 context.journal.release(taken)
 
@@ -121,6 +122,7 @@ def save_last(context: Context, box: Box, reason: str, what: str) -> None:
     """
     if box.checkpoints is None or box.state is not BoxState.READY:
         return
+    context = context.about(box.name)
     try:
         box = refresh(context, box)
         if box.state is BoxState.READY and box.nodes[0].state is State.RUNNING:

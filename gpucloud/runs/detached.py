@@ -105,6 +105,7 @@ def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings |
         CheckpointFailedError: a checkpoint could not be restored.
         GpucloudError: the box or a cloud did not answer.
     """
+    context = context.about(box.name)
     try:
         node, facts = first_node(context, box), BEGUN
         told = job_environment(run.run_id, run.work, run.attempts)

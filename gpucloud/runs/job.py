@@ -85,6 +85,7 @@ def follow_job(context: Context, box: Box, nodes: Sequence[Target], job: Job) ->
         InterruptedBySignal: a signal came, or the reader of the output closed it.
     """
     text = job.command if isinstance(job.command, str) else " ".join(job.command)
+    context = context.about(box.name)
     context.emit(JobStarted("job", text))
     try:
         script = script_of(job.command, job.environment)

@@ -164,7 +164,7 @@ class ForegroundRun:
 
     def _with_box(self, box: Box) -> Exited:
         """Runs the command on the box, which is gone when this returns or raises, unless it is to be kept."""
-        context = self.context
+        context = self.context.about(box.name)
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
         keys, count = key_folder(context.state, box.id), len(box.nodes)
         deadline = Told(context, box)
@@ -236,13 +236,13 @@ class ForegroundRun:
         """
         if not how.code or how.failure is not None:
             return
-        run = self._now()
+        run, context = self._now(), self.context.about(box.name)
         try:
-            check_gpus(self.context, box, nodes)
+            check_gpus(context, box, nodes)
         except UnfitError as error:
             if may_restart(run.work, run.attempts[:-1], Loss.HARDWARE):
                 raise
-            self.context.warn("job", f"warning: {error.message}; the command failed there")
+            context.warn("job", f"warning: {error.message}; the command failed there")
 
     def _bring_home(self, box: Box, nodes: Sequence[Target], how: Exited) -> None:
         """Copies the files of the command back, and the end of its log. From now on nothing runs it again.
@@ -250,7 +250,7 @@ class ForegroundRun:
         Raises:
             NotFetchedError: some could not be copied; the box is kept, and no longer held.
         """
-        context, record = self.context, self._now()
+        context, record = self.context.about(box.name), self._now()
         if record.work.fetch:
             begin_fetching(context, record, box, how)
             results = Results(context=context, run=record, box=box, nodes=nodes, code=how.code)
@@ -287,7 +287,7 @@ class ForegroundRun:
             release_box(self.context, nodes)
         self.context.journal.write(box, Seen(facts=Facts(attended=False)))
         self.context.journal.release(box)
-        self.context.notice(
+        self.context.about(box.name).notice(
             "keep", f"{box.name} is kept: gpucloud ssh {box.name}. End it with: gpucloud down {box.name}"
         )
 

@@ -397,7 +397,7 @@ class Tender:
             if run.state is not RunState.FETCHING:
                 begin_fetching(context, run, box, how)
             nodes = working_nodes(context, box, run.work)
-            results = Results(context=context, run=run, box=box, nodes=nodes, code=how.code)
+            results = Results(context=context.about(box.name), run=run, box=box, nodes=nodes, code=how.code)
             results.fetch(run.work.fetch, try_for_s=0, copy_s=ONCE_S)
             keep_logs(context, nodes)
         return None

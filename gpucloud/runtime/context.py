@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.store import Journal
 from gpucloud.resources import Search
-from gpucloud.runtime.events import Noticed, Progress, Sink, Warned, ignore
+from gpucloud.runtime.events import Event, Noticed, Progress, Sink, Warned, ignore
 from gpucloud.runtime.tasks import Call, Tasks
 
 if TYPE_CHECKING:
@@ -61,6 +61,15 @@ class Context:
     def is_mine(self, owner: str) -> bool:
         """Whether an owner id is one of this call's owner."""
         return owner in {self.owner, *self.journal.aliases(self.owner)}
+
+    def about(self, box: str) -> Context:
+        """This context for what is done about one box: its events have the box's name."""
+        emit = self.emit
+
+        def receive(event: Event) -> None:
+            emit(event if event.box else replace(event, box=box))
+
+        return replace(self, emit=receive)
 
     def tell(self, step: str, text: str) -> None:
         """Emits progress of a step of the timeline that has no event type of its own."""

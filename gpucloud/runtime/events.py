@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,10 +19,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Event:
-    """Something happened. ``step`` is the step of the contract's timeline, ``text`` one line for people."""
+    """Something happened.
+
+    Attributes:
+        step: the step of the contract's timeline.
+        text: one line for people.
+        box: the name of the box that it is about; ``None`` for what is about no box, or about several.
+    """
 
     step: str
     text: str
+    box: str | None = field(default=None, kw_only=True)
 
 
 class Progress(Event):

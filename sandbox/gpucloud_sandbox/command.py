@@ -17,6 +17,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.listing import lists
 from gpucloud.cli.output import time_text
 from gpucloud.errors import UsageError
+from gpucloud.rendering.table import Table
 from gpucloud.resources import short_id
 from gpucloud_pricing import format_money
 from gpucloud_sandbox.review import Review
@@ -162,7 +163,9 @@ def status(app: App) -> None:
     if found["billing"]:
         columns = ["KIND", "ID", "CLOUD", "REGION", "BOX", "OWNER", "PER HOUR"]
         rows = _billing_rows(found["billing"])
-        app.output.table(columns, rows, right=["PER HOUR"], optional=["OWNER", "BOX", "REGION"])
+        app.output.table(
+            Table.of_rows(columns, rows, right=["PER HOUR"], optional=["OWNER", "BOX", "REGION"])
+        )
     if not found["running"] and found["billing"]:
         app.output.say("The sandbox was killed or stopped by force; the next start restores what it bills.")
 
@@ -511,6 +514,5 @@ def _table(app: App, field: str, rows: Sequence[Json], columns: Sequence[str]) -
         return
     headings = {column: column.replace("_", " ").upper() for column in columns}
     numbers = [headings[column] for column in columns if isinstance(rows[0].get(column), (int, float))]
-    app.output.table(
-        list(headings.values()), [[row.get(column) for column in columns] for row in rows], right=numbers
-    )
+    cells = {headings[column]: [row.get(column) for row in rows] for column in columns}
+    app.output.table(Table(cells, right=numbers))

@@ -23,6 +23,8 @@ from gpucloud import (
     AttemptStarted,
     Client,
     Event,
+    JobEnded,
+    JobStarted,
     MachinesCreated,
     NoOfferError,
     Noticed,
@@ -153,6 +155,24 @@ def test_progress_comes_as_typed_events(client: Client, endpoint: Endpoint) -> N
     [made] = [event for event in events if isinstance(event, MachinesCreated)]
     assert made.ids == tuple(node.instance_id for node in box.nodes)
     assert any(isinstance(event, Progress) and event.step == "gpus" for event in events)
+    about = [event for event in events if event.step in {"boot", "setup", "gpus", "job"}]
+    assert {event.box for event in [*started, *refused, made, *about]} == {box.name}
+
+
+def test_events_of_several_boxes_at_once_name_their_box(client: Client) -> None:
+    """A program that launches three tells their progress apart without reading text."""
+    events: list[Event] = []
+    client.on_event = events.append
+    boxes = client.launch_all(Spec(gpu="T4", ttl="1h", clouds="aws", count=3)).boxes
+    made = {event.box: event.ids for event in events if isinstance(event, MachinesCreated)}
+    assert made == {box.name: tuple(node.instance_id for node in box.nodes) for box in boxes}
+    assert len(made) == 3
+    events.clear()
+    boxes[0].run("true")
+    assert {event.box for event in events if isinstance(event, JobStarted | JobEnded)} == {boxes[0].name}
+    events.clear()
+    boxes[1].extend(timedelta(hours=2))
+    assert {event.box for event in events} == {boxes[1].name}
 
 
 def test_news_and_warnings_are_events_of_their_own(client: Client) -> None:

@@ -18,10 +18,12 @@ import typer
 
 from gpucloud.cli.app import COMMANDS, functions_of, relays
 from gpucloud.cli.failure import as_text, report
-from gpucloud.cli.output import Output, clean, encode
+from gpucloud.cli.output import Output, encode
 from gpucloud.config import find_owner, find_paths
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OwedError, UsageError
 from gpucloud.redaction import redact
+from gpucloud.rendering.table import Table
+from gpucloud.rendering.texts import clean
 from gpucloud_pricing import format_money
 from tests.waiting import PATIENCE_S
 
@@ -266,7 +268,7 @@ def test_no_colour_reaches_a_pipe(gpucloud: Run) -> None:
 
 
 def test_a_table_in_a_pipe_is_plain_lines_that_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().table(["NAME", "PRICE"], [["x" * 300, 3], [None, 12], ["a\x1b[31mb", ""]], right=["PRICE"])
+    Output().table(Table({"NAME": ["x" * 300, None, "a\x1b[31mb"], "PRICE": [3, 12, ""]}, right=["PRICE"]))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [["NAME", "PRICE"], ["x" * 300, "3"], ["-", "12"], ["ab"]]
 
@@ -278,7 +280,7 @@ def test_a_terminal_gets_colour_unless_it_is_declined(
     environment: dict[str, str], extra: dict[str, str], coloured: bool
 ) -> None:
     pty = pytest.importorskip("pty")
-    code = "from gpucloud.cli.output import Output; Output().table(['NAME'], [['x']])"
+    code = "from gpucloud.cli.output import Output, Table; Output().table(Table({'NAME': ['x']}))"
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-c", code],

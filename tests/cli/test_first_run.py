@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.cli.boxes import gpu_text
+from gpucloud.api.texts import gpu_text
 from gpucloud.journal.facts import Gpu
 from tests.shell import Shell
 

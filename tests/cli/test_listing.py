@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpucloud.cli.boxes import HIDDEN_FIRST
+from gpucloud.api.box import Box
 from gpucloud.cli.failure import as_text
-from gpucloud.cli.output import Output, counted, wrapped
-from gpucloud.cli.palette import Cell
-from gpucloud.cli.tables import Column, fit, lines_of, shortened, sorted_rows
+from gpucloud.cli.output import Output, wrapped
 from gpucloud.errors import OwedError
+from gpucloud.rendering.table import Cell
+from gpucloud.rendering.terminal import Column, fit, lines_of, shortened, sorted_rows
+from gpucloud.rendering.texts import counted
 from tests.shell import Shell
 
 PROGRAM = Path(sysconfig.get_path("scripts"), "gpucloud")
@@ -271,9 +272,10 @@ def test_money_and_time_left_of_boxes_have_room_before_where_they_are() -> None:
         "PER HOUR": "≥ CNY 31.27",
         "LEFT": "23h59m",
     }
-    fitted = fit([Column(name, [Cell(text)]) for name, text in columns.items()], 80, HIDDEN_FIRST)
+    optional = Box.table_of([]).optional
+    fitted = fit([Column(name, [Cell(text)]) for name, text in columns.items()], 80, optional)
     assert list(fitted.hidden) == ["WHERE"]
-    narrow = fit([Column(name, [Cell(text)]) for name, text in columns.items()], 60, HIDDEN_FIRST)
+    narrow = fit([Column(name, [Cell(text)]) for name, text in columns.items()], 60, optional)
     text = [line.strip() for line in lines_of(narrow, framed=False, styled=False)]
     assert "≥ CNY 31.27" in text[1]
     assert text[2] == "billed)", "a state wraps between words"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucloud.cli.failure import as_text, explain
-from gpucloud.cli.output import clean
+from gpucloud.rendering.texts import clean
 
 LONGEST_ERROR = 20_000
 """The most characters of an error as a person reads it."""

@@ -24,7 +24,6 @@ from gpucloud.bring_up import acceptance as gpu_test
 from gpucloud.bring_up import rdma_check as fabric_test
 from gpucloud.cli import budget
 from gpucloud.cli.completion_line import joined, typed
-from gpucloud.cli.output import clean
 from gpucloud.clouds import audit
 from gpucloud.clouds.fetch import is_trusted
 from gpucloud.clouds.profile import Profile, is_loopback
@@ -58,6 +57,7 @@ from gpucloud.planning.plan import SCHEMA, Plan
 from gpucloud.planning.quota import _read as read_quotas
 from gpucloud.planning.saved_plan import renewed
 from gpucloud.redaction import redact
+from gpucloud.rendering.texts import clean
 from gpucloud.resources import BadTags, Tags, request_hash
 from gpucloud.runs.exit_record import read_record
 from gpucloud.spec import fields

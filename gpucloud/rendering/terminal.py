@@ -1,4 +1,4 @@
-"""Tables: which columns are shown, how wide they are, and in which order the rows come.
+"""A table on a terminal or in a pipe: which columns are shown, their widths, the order of the rows.
 
 A table in a pipe has one line per row and every column. On a terminal it fits the width: types are shortened
 in the middle, prose wraps between words, and columns that still have no room are left out and named.
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import zip_longest
 
-from gpucloud.cli.palette import Cell, Role, paint
 from gpucloud.errors import UsageError
+from gpucloud.rendering.table import Cell, Role
 
 PROSE = {
     "STATE": 14,
@@ -237,6 +237,11 @@ def _padded(cell: Cell, text: str, width: int, right: bool, styled: bool) -> str
     space = " " * (width - cells_of(text))
     shown = paint(text, cell.role) if styled else text
     return space + shown if right else shown + space
+
+
+def paint(text: str, role: Role | None) -> str:
+    """A text in the colour of its role; without a role, as it is."""
+    return text if role is None or not text else f"\x1b[{role}m{text}\x1b[0m"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from gpucloud.errors import (
         BoxLostError,
         BudgetError,
+        CleanupIncompleteError,
         CloudError,
         ErrorClass,
         GpucloudError,
         InterruptedBySignal,
         NoOfferError,
         OutcomeUnknownError,
-        OwedError,
         PolicyError,
         PriceError,
         SetupFailedError,
@@ -102,8 +102,9 @@ _MODULES = {
     "gpucloud.elastic.cluster": "Cluster NodeClass",
     "gpucloud.elastic.fleet": "Reconciled",
     "gpucloud.elastic.rules": "Action Slot SlotState",
-    "gpucloud.errors": "BoxLostError BudgetError CloudError ErrorClass GpucloudError InterruptedBySignal"
-    " NoOfferError OutcomeUnknownError OwedError PolicyError PriceError SetupFailedError UsageError",
+    "gpucloud.errors": "BoxLostError BudgetError CleanupIncompleteError CloudError ErrorClass GpucloudError"
+    " InterruptedBySignal NoOfferError OutcomeUnknownError PolicyError PriceError SetupFailedError"
+    " UsageError",
     "gpucloud.journal.facts": "Gpu GuardReport Node Slice",
     "gpucloud.journal.lifecycle": "BoxState",
     "gpucloud.journal.runs": "RunState",
@@ -143,6 +144,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Candidate",
     "Charge",
     "Checked",
+    "CleanupIncompleteError",
     "Client",
     "CloudError",
     "Cluster",
@@ -177,7 +179,6 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Offer",
     "Offers",
     "OutcomeUnknownError",
-    "OwedError",
     "Part",
     "PerHour",
     "Plan",

@@ -10,7 +10,7 @@ The tree::
     ├── PriceError        7    all offers cost too much, or the price of a saved plan changed
     │   └── BudgetError        a budget would be exceeded
     ├── PolicyError       4    a rule of the policy forbids it; nothing was bought
-    ├── OwedError         8    something may still be billed
+    ├── CleanupIncompleteError         8    something may still be billed
     ├── SetupFailedError  8    the set-up of a box failed; the box is kept, and billed
     ├── BoxLostError      1    a box ended while it was in use
     └── InterruptedBySignal    130, 143, 129
@@ -165,7 +165,7 @@ class PolicyError(GpucloudError):
         self.rules = rules
 
 
-class OwedError(GpucloudError):
+class CleanupIncompleteError(GpucloudError):
     """Resources may still be billed: ``left`` lists them, ``owed_command`` deletes them."""
 
     exit_code = 8
@@ -175,7 +175,7 @@ class OwedError(GpucloudError):
 class SetupFailedError(GpucloudError):
     """The set-up of a box failed, and the box is kept: it is billed until its deadline."""
 
-    exit_code = OwedError.exit_code
+    exit_code = CleanupIncompleteError.exit_code
     error_class = "setup"
 
 

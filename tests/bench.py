@@ -14,7 +14,7 @@ from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.provider import Provider
 from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate
-from gpucloud.purchase.attempt import Boot, Terms
+from gpucloud.purchase.attempt import BootData, Terms
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
@@ -70,7 +70,7 @@ class Bench:
             "nodes": 1,
             "disk_gib": 100,
             "image": "ubuntu-22.04",
-            "boots": defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
+            "boots": defaultdict(lambda: BootData(user_data=b"#cloud-config\n{}\n")),
             "listed": defaultdict(dict[str, Price]),
             "allow_from": ("198.51.100.7/32",),
             "prices": Agreement(usd=lambda amount, _currency: amount),

@@ -12,7 +12,7 @@ from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Provider
 from gpucloud.journal.store import Journal
-from gpucloud.market.refresh import Refreshed, Wanted, refresh
+from gpucloud.market.refresh import PriceScope, Refreshed, refresh
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from gpucloud_alibaba.provider import AlibabaProvider
@@ -41,7 +41,7 @@ def _impatient(provider: Provider) -> Cloud:
 
 def refreshed(
     prices: Path,
-    wanted: Mapping[str, Wanted],
+    wanted: Mapping[str, PriceScope],
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     wrap: Callable[[Provider], Cloud] = _impatient,
 ) -> dict[str, Refreshed]:

@@ -30,7 +30,7 @@ from gpucloud.clouds.profile import Profile
 from gpucloud_aws.clients import Clients
 from gpucloud_pricing import Demand
 from gpucloud_pricing.gpus import parse_requirements
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.market import Catalog, catalog
 
 CLOUDS = ("aws", "azure", "alibaba")
@@ -85,7 +85,7 @@ def _commands() -> None:
 def _sandboxes() -> None:
     gpucloud_sandbox.azure.validation.warm_up()
     for package in ("gpucloud_sandbox.alibaba", "gpucloud_sandbox.aws", "gpucloud_sandbox.azure"):
-        honoured.read(package)
+        supported.read(package)
     validation: Any = gpucloud_sandbox.alibaba.validation
     validation._products()
     gpucloud_sandbox.aws.wire.service_model("ec2")

@@ -415,7 +415,7 @@ class Box(TableRow):
         """Deletes the box; returns when the cloud confirms that nothing billable is left.
 
         Raises:
-            OwedError: something may still be billed; the next changing command continues.
+            CleanupIncompleteError: something may still be billed; the next changing command continues.
         """
         from gpucloud.api.ending import down
 

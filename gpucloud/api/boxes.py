@@ -75,7 +75,7 @@ class Boxes:
             UsageError: it cannot be stopped; or ``confirm`` returned ``False``.
             ConnectionFailedError: it cannot be reached.
             CloudError: the cloud refused; it runs on.
-            OwedError: it is not known to be stopped, or its compute is billed on.
+            CleanupIncompleteError: it is not known to be stopped, or its compute is billed on.
         """
         return self._read(lifetime.stop(self._session, name, keep=keep, confirm=confirm))
 
@@ -100,7 +100,7 @@ class Boxes:
             UsageError: it is not stopped; or ``confirm`` returned ``False``.
             PriceError: it costs more than the limit; it stays stopped.
             CloudError: there is no capacity, or the cloud refused; it stays stopped.
-            OwedError: it is not ready, and not known to be stopped again.
+            CleanupIncompleteError: it is not ready, and not known to be stopped again.
         """
         return self._read(lifetime.start(self._session, name, ttl=ttl, max_price=max_price, confirm=confirm))
 
@@ -143,7 +143,7 @@ class Boxes:
         Raises:
             UsageError: it cannot be moved there, or ``confirm`` returned ``False``.
             NotCopiedError, ConnectionFailedError: the files could not be copied; the new box is deleted.
-            NoOfferError, PriceError, CloudError, OwedError: as :meth:`Client.launch`.
+            NoOfferError, PriceError, CloudError, CleanupIncompleteError: as :meth:`Client.launch`.
         """
         from gpucloud.api.moving import WHOLE, Mover
 

@@ -18,8 +18,8 @@ from gpucloud.journal.records import Box as JournalBox
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.resources import BOX_ID, State
 from gpucloud.runs.code import forget_code
-from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.first_step import settle_first
+from gpucloud.runs.orphaned import save_orphaned
 from gpucloud.runs.record import cancel
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.client import Target
@@ -49,9 +49,9 @@ def down(
         The boxes that were deleted; and what the clouds hold, if a run was searched for.
     """
     troubles: list[GpucloudError] = []
-    survey: DiscoveryResult | None = None
+    discovery: DiscoveryResult | None = None
     if run_id is not None:
-        survey, found = take_in_run(context, run_id, lambda: session.catalog.market)
+        discovery, found = take_in_run(context, run_id, lambda: session.catalog.market)
         troubles += found
     boxes = _chosen(context, names, run_id)
     if not boxes:
@@ -64,7 +64,7 @@ def down(
             raise UsageError("nothing was deleted")
     kept: Mapping[str, GpucloudError] = {}
     if run_id is not None and not with_results:
-        save_deserted(context, run_id)
+        save_orphaned(context, run_id)
         kept = bring_home(session, context, run_id)
         troubles += kept.values()
         boxes = [context.journal.box(box.id) for box in boxes if box.id not in kept]
@@ -82,7 +82,7 @@ def down(
         raise owed
     if context.tasks.signum is not None:
         raise InterruptedBySignal("stopped; everything asked for was deleted", signum=context.tasks.signum)
-    return list(ended), survey
+    return list(ended), discovery
 
 
 def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[JournalBox]:

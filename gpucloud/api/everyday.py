@@ -79,7 +79,7 @@ class Everyday:
         Raises:
             SetupFailedError: the set-up failed, and the box is kept.
             CloudError: nothing started, and nothing is left; ``attempts`` lists the attempts.
-            OwedError: something may still be billed; the next call that changes anything deletes it.
+            CleanupIncompleteError: something may still be billed; the next changing call deletes it.
             NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
         """
         from gpucloud.api.several import require_single
@@ -125,7 +125,7 @@ class Everyday:
         from gpucloud.api.launching import Buyer
         from gpucloud.api.results import Launched
         from gpucloud.api.several import launch_all as launch_several
-        from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+        from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
         from gpucloud.bring_up.sending import look
         from gpucloud.planning.plan import Plan
         from gpucloud.runs.checkpoints import refuse_launch
@@ -146,7 +146,7 @@ class Everyday:
         if spec.count > 1:
             run_id = run_id or self._session.new_run_id()
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
-        terms = Wanted(
+        terms = BoxRequest(
             spec=spec,
             environment=values,
             run_id=run_id,
@@ -219,7 +219,7 @@ class Everyday:
             BoxLostError: the box, or one of its nodes, ended before its command did.
             FruitlessError: the boxes of several attempts were lost, without a checkpoint.
             NotFetchedError: the command ended, and its files could not be copied back; the box is kept.
-            OwedError: something may still be billed.
+            CleanupIncompleteError: something may still be billed.
             SetupFailedError: the set-up failed, and the box is kept.
             GpucloudError: as :meth:`launch`.
         """
@@ -310,7 +310,7 @@ class Everyday:
 
         Raises:
             NotFetchedError: a box of the run is kept for its files.
-            OwedError: something may still be billed; the next call that changes anything continues.
+            CleanupIncompleteError: something may still be billed; the next changing call continues.
             UsageError: no boxes are specified; there is no such box; or ``confirm`` returned ``False``.
         """
         from gpucloud.api.box import Box, read_boxes
@@ -325,7 +325,7 @@ class Everyday:
             return tuple(Box.read(box, session, session.now()) for box in boxes)
 
         with session.operation() as context:
-            ended, survey = down(
+            ended, discovery = down(
                 session,
                 context,
                 names,
@@ -333,7 +333,7 @@ class Everyday:
                 confirm and (lambda boxes: confirm(read(boxes))),
                 with_results=with_results,
             )
-            searched = None if survey is None else Searched.of(survey, context.search())
+            searched = None if discovery is None else Searched.of(discovery, context.search())
             if searched is not None and session.owner_is_chosen:  # what others have is no matter of theirs
                 searched = replace(searched, of_others=())
         return Ended(boxes=read(ended), living=tuple(read_boxes(session)), searched=searched)

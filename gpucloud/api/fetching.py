@@ -8,7 +8,7 @@ from gpucloud.api.run import Run, find_run
 from gpucloud.boxes.holding import holding
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.costs.spend import per_hour
-from gpucloud.errors import GpucloudError, OwedError, UsageError
+from gpucloud.errors import CleanupIncompleteError, GpucloudError, UsageError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Run as JournalRun
 from gpucloud.journal.runs import RUNS_OVER, RunState
@@ -75,7 +75,7 @@ def _kept(session: Session, context: Context, run: JournalRun, error: GpucloudEr
     """The failure of a command that leaves a box with files of a run, with its price and its end."""
     assert run.box is not None  # noqa: S101  (its command has run there)
     assert run.exited is not None  # noqa: S101
-    if isinstance(error, OwedError):  # the files are here
+    if isinstance(error, CleanupIncompleteError):  # the files are here
         return error
     if not isinstance(error, NotFetchedError):
         box = context.journal.box(run.box)
@@ -99,7 +99,7 @@ def _fetch(session: Session, context: Context, run: JournalRun, files: Files, *,
     Raises:
         NotFetchedError: some are not here.
         UsageError: there is no place for them, or another process works on the run; or none are waiting.
-        OwedError: the box may still be billed.
+        CleanupIncompleteError: the box may still be billed.
     """
     waits = run.state is RunState.FETCHING and run.box is not None
     lives = waits and context.journal.box(run.box or "").state not in OVER
@@ -133,7 +133,7 @@ def _fetch_from_store(
     Raises:
         NotFetchedError: the store does not have all of them, or some could not be copied.
         UsageError: there is no place for them, or another process works on the run.
-        OwedError: its box may still be billed.
+        CleanupIncompleteError: its box may still be billed.
     """
     assert run.box is not None  # noqa: S101  (its command has run there)
     box = context.journal.box(run.box)
@@ -167,7 +167,7 @@ def _fetch_from_box(
     Raises:
         NotFetchedError: some are not here.
         UsageError: there is no place for them, or another process works on the run.
-        OwedError: the box may still be billed.
+        CleanupIncompleteError: the box may still be billed.
     """
     assert run.box is not None  # noqa: S101  (its command has run there)
     assert run.exited is not None  # noqa: S101

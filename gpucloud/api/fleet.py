@@ -17,7 +17,7 @@ from gpucloud.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
-    from gpucloud.boxes.launch import Deal, Wanted
+    from gpucloud.boxes.launch import BoxRequest, Deal
     from gpucloud.elastic.fleet import Buy, FleetController, Join, Reconciled
     from gpucloud.elastic.rules import LaunchPause, Slot
     from gpucloud.elastic.view import View
@@ -190,10 +190,10 @@ class Fleet:
             GpucloudError: the clouds have no offer; nothing was bought.
         """
         from gpucloud.api.launching import Buyer
-        from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+        from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
 
         refuse_impossible(spec)
-        wanted = Wanted(spec=spec, environment=environment_of(spec, self._session.profile.variables))
+        wanted = BoxRequest(spec=spec, environment=environment_of(spec, self._session.profile.variables))
         buyer = Buyer(context, self._session.catalog, wanted)
         search = buyer.search_for(names)
         deal, echo = buyer.agree()
@@ -205,10 +205,10 @@ class _Offered:
     """A plan for the boxes of a class: what is the same for each, and the machines with their names."""
 
     market: Market
-    wanted: Wanted
+    wanted: BoxRequest
     deal: Deal
     echo: Call | None
-    survey: DiscoveryResult
+    discovery: DiscoveryResult
 
     def buy(self, context: Context, wish: Run, spec: Spec) -> Box:
         """A box for a wish, which this process holds.
@@ -220,7 +220,7 @@ class _Offered:
         from gpucloud.ending.discovery import refuse_taken_name
 
         assert spec.name is not None  # noqa: S101  (a node has the name of its slot)
-        refuse_taken_name(context, spec.name, self.survey)
+        refuse_taken_name(context, spec.name, self.discovery)
         deal = replace(self.deal, plan=replace(self.deal.plan, spec=spec.document()))
         wanted = replace(self.wanted, spec=spec, run_id=wish.run_id, run=wish)
         return provision(context, self.market, deal, wanted, self.echo)

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from gpucloud.api.results import Proposal
-from gpucloud.boxes.launch import Deal, Wanted, begin_echo, provision
+from gpucloud.boxes.launch import BoxRequest, Deal, begin_echo, provision
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending.discovery import (
     DiscoveryResult,
@@ -71,15 +71,15 @@ class NameSearch:
 
     def result(self) -> DiscoveryResult:
         """What was found, for :func:`refuse_taken_name`; a cloud without an answer is named in a warning."""
-        survey = finish(self._context, self._asked, WaitPolicy(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
-        for cloud in sorted({region.cloud for region in survey.unread}):
+        discovery = finish(self._context, self._asked, WaitPolicy(first_s=NAME_S, whole_s=NAME_S, news_s=0.0))
+        for cloud in sorted({region.cloud for region in discovery.unread}):
             named = " or ".join(map(repr, self._names))
             self._context.warn(
                 "plan",
                 f"{cloud} did not answer, so a box {named} there could not be ruled out; "
                 "launching all the same.",
             )
-        return survey
+        return discovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Buyer:
 
     context: Context
     catalog: Catalog
-    wanted: Wanted
+    wanted: BoxRequest
     saved: Plan | None = None
     confirm: Confirm | None = None
 
@@ -140,9 +140,9 @@ class Buyer:
         echo = begin_echo(self.context, self.wanted.spec, self._clouds())
         search = self.search_for(names)
         deal = self._deal(self.catalog.market)
-        survey = search.result()
+        discovery = search.result()
         for name in names:
-            refuse_taken_name(self.context, name, survey)
+            refuse_taken_name(self.context, name, discovery)
         return deal, echo
 
     def search_for(self, names: Sequence[str]) -> NameSearch:

@@ -18,7 +18,7 @@ from gpucloud.api.prices import MOST_PRICES, Prices, gpus_of
 from gpucloud.boxes.connection import target_of
 from gpucloud.config import write_whole
 from gpucloud.costs.spend import Charge, first_of_month, spend_of, totals_of
-from gpucloud.ending.owed import owed
+from gpucloud.ending.pending import pending_deletions
 from gpucloud.errors import UsageError
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim
@@ -143,7 +143,7 @@ class Metrics:
         holdings = journal.boxes(owner=session.owner, kind=None)
         cursor = journal.last()
         events, _ = journal.since(cursor - 1, most=1)
-        left = {box.id: len(owed(journal, box)) for box in holdings if self._should_be_gone(box)}
+        left = {box.id: len(pending_deletions(journal, box)) for box in holdings if self._should_be_gone(box)}
         return list(
             money_samples(
                 holdings,

@@ -14,7 +14,7 @@ from functools import partial
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.holding import holding
-from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
 from gpucloud.boxes.relocation import VolumeRelocation
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
@@ -131,7 +131,7 @@ class Mover:
             spec = self._left(old)
             spec = spec_elsewhere(spec.replaced(gpu=spec.gpu or gpu_of(old)), to, self.catalog.market)
             spec = spec.replaced(max_price=max_price or spec.max_price)
-            return self._carry(old, Wanted(spec=spec, environment={}, attended=True), paths, confirm)
+            return self._carry(old, BoxRequest(spec=spec, environment={}, attended=True), paths, confirm)
 
     def replace(self, old: Box, avoided: Avoided) -> Box:
         """Launches a box like this one elsewhere, where its spec allows it, and copies all files; it stays.
@@ -145,7 +145,7 @@ class Mover:
         """
         find_program("rsync")
         check_movable(self.context, old)
-        wanted = Wanted(
+        wanted = BoxRequest(
             spec=self._left(old),
             environment={},
             run_id=old.run_id,
@@ -158,7 +158,7 @@ class Mover:
     def _carry(
         self,
         old: Box,
-        wanted: Wanted,
+        wanted: BoxRequest,
         paths: Sequence[str],
         confirm: Callable[[Move], bool] | None,
     ) -> Box:

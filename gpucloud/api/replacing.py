@@ -146,7 +146,7 @@ class Replacer:
         """Ends a box that was replaced, and keeps its logs.
 
         Raises:
-            OwedError: it may still be billed.
+            CleanupIncompleteError: it may still be billed.
         """
         keep_logs(self.context, self._nodes(old))
         end_boxes(self.context, [self.context.journal.box(old.id)])

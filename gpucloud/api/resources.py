@@ -29,15 +29,15 @@ class Resources:
         from gpucloud.api.box import read_boxes
         from gpucloud.api.results import Looked, Searched
         from gpucloud.boxes.look import look as look_at
-        from gpucloud.ending.discovery import begin, strangers
+        from gpucloud.ending.discovery import begin, untracked
         from gpucloud.resources import Search
 
         with self._session.operation() as context:
             asked = begin(context, Search() if all_owners else context.search())
-            survey = look_at(context, context.journal.boxes(owner=context.owner), asked)
-            unknown = strangers(context, survey)
-            searched = Searched.of(survey, context.search())
-        return Looked(boxes=tuple(read_boxes(self._session)), strangers=tuple(unknown), searched=searched)
+            discovery = look_at(context, context.journal.boxes(owner=context.owner), asked)
+            unknown = untracked(context, discovery)
+            searched = Searched.of(discovery, context.search())
+        return Looked(boxes=tuple(read_boxes(self._session)), untracked=tuple(unknown), searched=searched)
 
     def recover(self) -> Recovered:
         """Restores boxes, volumes and snapshots that are missing from the journal, found by their tags."""
@@ -52,8 +52,8 @@ class Resources:
 
         with self._session.operation() as context:
             context.tell("recover", "looking in every region of every cloud")
-            survey = finish(context, begin(context, mine := context.search()))
-            adopted, troubles = adopt_found(context, survey, self._session.catalog.market)
+            discovery = finish(context, begin(context, mine := context.search()))
+            adopted, troubles = adopt_found(context, discovery, self._session.catalog.market)
             for trouble in troubles:
                 context.warn("recover", f"{trouble.message}" + (f"; {trouble.hint}" if trouble.hint else ""))
             for trouble in refresh_all(context, adopted):
@@ -66,7 +66,7 @@ class Resources:
             volumes=tuple(volumes.read(each) for each in found if each.kind is Kind.VOLUME),
             snapshots=tuple(snapshots.read(each) for each in found if each.kind is Kind.SNAPSHOT),
             troubles=troubles,
-            searched=Searched.of(survey, mine),
+            searched=Searched.of(discovery, mine),
             living=tuple(read_boxes(self._session)),
         )
 

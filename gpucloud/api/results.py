@@ -46,17 +46,17 @@ class Searched:
     of_others: tuple[Resource, ...] = ()
 
     @classmethod
-    def of(cls, survey: DiscoveryResult, mine: Search) -> Searched:
-        """The completeness of a survey, and the owner's resources with tags that gpucloud never wrote."""
+    def of(cls, discovery: DiscoveryResult, mine: Search) -> Searched:
+        """The completeness of a discovery, and the owner's resources with tags that gpucloud never wrote."""
         from gpucloud.ending.discovery import unjudged
 
         return cls(
-            unread=tuple(survey.unread),
-            left_out=survey.left_out,
-            answered=len(survey.clocks),
-            unjudged=tuple(unjudged(survey, mine)),
+            unread=tuple(discovery.unread),
+            left_out=discovery.left_out,
+            answered=len(discovery.clocks),
+            unjudged=tuple(unjudged(discovery, mine)),
             of_others=tuple(
-                each for each in survey.resources if each.ref.kind.billable and not mine.admits(each.tags)
+                each for each in discovery.resources if each.ref.kind.billable and not mine.admits(each.tags)
             ),
         )
 
@@ -70,11 +70,11 @@ class Searched:
 class Looked:
     """Boxes updated from clouds and guards.
 
-    ``strangers`` are resources of the owner, or of all owners, that belong to no living box of the owner.
+    ``untracked`` are resources of the owner, or of all owners, that belong to no living box of the owner.
     """
 
     boxes: tuple[Box, ...]
-    strangers: tuple[Resource, ...]
+    untracked: tuple[Resource, ...]
     searched: Searched
 
 

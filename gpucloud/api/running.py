@@ -17,7 +17,7 @@ from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.run import Run as PublicRun
 from gpucloud.api.several import require_single
-from gpucloud.boxes.launch import Wanted, environment_of, refuse_impossible
+from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
 from gpucloud.bring_up.sending import look
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import GpucloudError, UsageError
@@ -36,8 +36,8 @@ from gpucloud.resources import rfc3339
 from gpucloud.runs.checkpoints import Settings, settle
 from gpucloud.runs.code import bring_here, deliver, forget_code, freeze_code
 from gpucloud.runs.command import refuse_absent
-from gpucloud.runs.deserted import save_deserted
 from gpucloud.runs.detached import begin_job, what_ends
+from gpucloud.runs.orphaned import save_orphaned
 from gpucloud.runs.record import loss_of, write_end, write_loss
 from gpucloud.runs.results import NotFetchedError, of_nodes
 from gpucloud.runs.rules import NoRestart, avoided, end_of_wait, hours_ahead, is_waiting, spec_left
@@ -86,7 +86,7 @@ def wanted_of_run(
     accept_snapshot_price: bool,
     keep_on_failure: bool = False,
     frozen: bool = False,
-) -> Wanted:
+) -> BoxRequest:
     """The box of a run: it belongs to this process, and has a deadline all the same.
 
     Args:
@@ -104,7 +104,7 @@ def wanted_of_run(
     spec = spec if spec.ttl is not None else spec.replaced(ttl=RUN_TTL)
     environment = environment_of(spec, variables)
     refuse_impossible(spec.replaced(sync=()) if frozen else spec)
-    return Wanted(
+    return BoxRequest(
         spec=spec,
         environment=environment,
         run_id=run_id,
@@ -120,7 +120,7 @@ class Attempts:
 
     session: Session
     context: Context
-    wanted: Wanted
+    wanted: BoxRequest
 
     def buy(self, run: Run, kept: Settings | None) -> Box:
         """A box for the next attempt of a run, which this process holds, as the run.
@@ -189,7 +189,7 @@ def _carried(run: Run, kept: Settings | None, spec: Spec, now: datetime) -> Chec
     )
 
 
-def begin(context: Context, wanted: Wanted, work: Work) -> Run:
+def begin(context: Context, wanted: BoxRequest, work: Work) -> Run:
     """Writes a new run down, which this process holds.
 
     Raises:
@@ -248,7 +248,7 @@ def work_of(
 
 
 def run(
-    session: Session, context: Context, wanted: Wanted, orders: Orders, work: Work, *, alone: bool
+    session: Session, context: Context, wanted: BoxRequest, orders: Orders, work: Work, *, alone: bool
 ) -> Ran:
     """See :meth:`gpucloud.Client.run`."""
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
@@ -275,7 +275,9 @@ def run(
     )
 
 
-def start_run(session: Session, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> PublicRun:
+def start_run(
+    session: Session, context: Context, wanted: BoxRequest, work: Work, *, alone: bool
+) -> PublicRun:
     """See :meth:`Runs.start`."""
     if wanted.spec.on_unhealthy == "replace" and not work.restarts:
         raise UsageError("on_unhealthy: replace needs restarts", hint="add --restarts 3")
@@ -323,7 +325,7 @@ def _waits(context: Context, record: Run, error: BaseException) -> bool:
     return True
 
 
-def _settled(session: Session, context: Context, wanted: Wanted) -> Settings | None:
+def _settled(session: Session, context: Context, wanted: BoxRequest) -> Settings | None:
     """The bucket of a run, which is where the spec allows it; ``None`` without one.
 
     Raises:
@@ -338,7 +340,7 @@ def _settled(session: Session, context: Context, wanted: Wanted) -> Settings | N
     return kept
 
 
-def _first_step(session: Session, context: Context, wanted: Wanted, work: Work, *, alone: bool) -> Run:
+def _first_step(session: Session, context: Context, wanted: BoxRequest, work: Work, *, alone: bool) -> Run:
     """Finishes what earlier commands left, and writes the new run down, which this process holds.
 
     Raises:
@@ -346,7 +348,7 @@ def _first_step(session: Session, context: Context, wanted: Wanted, work: Work, 
     """
     assert wanted.run_id is not None  # noqa: S101  (a run has one)
     context.tasks.clean_up = f"gpucloud down --run-id {wanted.run_id} --yes"
-    save_deserted(context, wanted.run_id)
+    save_orphaned(context, wanted.run_id)
     for error in bring_home(session, context, wanted.run_id).values():
         raise error
     Buyer(context, session.catalog, wanted).settle_first()

@@ -150,7 +150,7 @@ class Runs:
             confirm: is called before anything is ended; by default, nothing is confirmed.
 
         Raises:
-            OwedError: something may still be billed; the next call that changes anything continues.
+            CleanupIncompleteError: something may still be billed; the next changing call continues.
             UsageError: there is no such run, or ``confirm`` returned ``False``.
         """
         from gpucloud.api.ending import cancel_run
@@ -170,7 +170,7 @@ class Runs:
         Raises:
             NotFetchedError: some could not be copied; the box stays until its deadline.
             UsageError: no files of such a run are waiting or stored, or another process works on it.
-            OwedError: something may still be billed; the next call that changes anything continues.
+            CleanupIncompleteError: something may still be billed; the next changing call continues.
         """
         from gpucloud.api.fetching import fetch_run
         from gpucloud.runs.detached import here

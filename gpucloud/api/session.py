@@ -291,15 +291,15 @@ class Session:
 
     # --- clouds
 
-    def clouds(self, witness: CallObserver | None = None) -> Clouds:
+    def clouds(self, observer: CallObserver | None = None) -> Clouds:
         """The installed clouds with the accounts of the profile; a sandbox is started if needed.
 
         Args:
-            witness: is called for every call that changes something.
+            observer: is called for every call that changes something.
         """
         from gpucloud.clouds.cloud import Clouds
 
-        return Clouds.installed(self.outward_profile(), witness)
+        return Clouds.installed(self.outward_profile(), observer)
 
     def outward_profile(self) -> Profile:
         """The profile for calls to the clouds; that of a sandbox, which is started if needed."""
@@ -337,14 +337,14 @@ class Session:
         proxy_command, journal = self.proxy_command, self.journal
         with (
             self._telling(journal),
-            self._tracing() as (witness, emit),
+            self._tracing() as (observer, emit),
             calling() as call,
             renewing(journal),
         ):
             context = Context(
                 owner=self.owner,
                 journal=journal,
-                clouds=self.clouds(witness),
+                clouds=self.clouds(observer),
                 tasks=self.tasks or Tasks(),
                 emit=emit,
                 clock=self.now,
@@ -374,17 +374,17 @@ class Session:
         found = _TRACEPARENT.fullmatch(variables.get(PARENT, ""))
         parent = found["trace"] if found else None
         if not (variables.get(COLLECTOR) or variables.get(TRACES_COLLECTOR)):
-            yield self._audit(parent).witness, self.on_event
+            yield self._audit(parent).observe, self.on_event
             return
         try:
             from gpucloud.monitor.traces import tracing
         except ImportError as error:
             hint = "install it: pip install 'gpucloud[otel]'"
             self.on_event(Warned("trace", f"nothing is traced: {error.name} is not installed", hint))
-            yield self._audit(parent).witness, self.on_event
+            yield self._audit(parent).observe, self.on_event
             return
         with tracing(self.command, variables) as trace:
-            yield trace.witness(self._audit(trace.id).witness), trace.sink(self.on_event)
+            yield trace.observing(self._audit(trace.id).observe), trace.sink(self.on_event)
 
     # --- notices
 
@@ -448,7 +448,7 @@ class Session:
         from gpucloud.runtime.tasks import Tasks
 
         return Means(
-            clouds=self.clouds(self._audit().witness),
+            clouds=self.clouds(self._audit().observe),
             tasks=self.tasks or Tasks(),
             clock=self.now,
             mend_clock=self._mend_clock,

@@ -48,7 +48,7 @@ class Snapshots:
             UsageError: a value is not possible, or ``confirm`` returned ``False``.
             ConnectionFailedError: the box that uses the volume does not answer.
             CloudError: the cloud refused; nothing is left.
-            OwedError: something may still be billed.
+            CleanupIncompleteError: something may still be billed.
         """
         from gpucloud.api.storing import snapshot
         from gpucloud.planning.volume_plan import KEEP
@@ -98,7 +98,7 @@ class Snapshots:
             UsageError: a value is not possible, or ``confirm`` returned ``False``.
             NoOfferError: nothing matches.
             CloudError: the cloud refused; nothing is left.
-            OwedError: something may still be billed.
+            CleanupIncompleteError: something may still be billed.
         """
         from gpucloud.api.storing import restore
         from gpucloud.api.volumes import Volumes
@@ -131,7 +131,7 @@ class Snapshots:
             confirm: is called before anything is deleted; by default, nothing is confirmed.
 
         Raises:
-            OwedError: it may still be billed; the next call that changes anything continues.
+            CleanupIncompleteError: it may still be billed; the next call that changes anything continues.
             UsageError: there is none, or ``confirm`` returned ``False``.
         """
         from gpucloud.api.storing import end

@@ -34,7 +34,7 @@ def sweep(
     age = OLD_ENOUGH if older_than is None else older_than
     context.tell("sweep", "looking in every region of every cloud")
     first = look(context, owner=owner, older_than=age)
-    searched = Searched.of(first.survey, context.search(owner))
+    searched = Searched.of(first.discovery, context.search(owner))
     unwanted = [find for find in first.finds if find.unwanted]
     still: Sequence[Find] = ()
     troubles: list[GpucloudError] = []
@@ -46,7 +46,7 @@ def sweep(
     if unwanted and not dry_run:
         save_first(context)
         second = look_again(context, first, owner=owner, older_than=age)
-        searched = replace(searched, unread=(*searched.unread, *second.survey.unread))
+        searched = replace(searched, unread=(*searched.unread, *second.discovery.unread))
         still = second.finds
         troubles = end(context, still, session.catalog.market)
     if not dry_run:

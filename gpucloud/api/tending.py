@@ -17,7 +17,7 @@ from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.runs.checkpoints import Settings
 from gpucloud.runs.code import forget_code, prune
-from gpucloud.runs.deserted import save_deserted
+from gpucloud.runs.orphaned import save_orphaned
 from gpucloud.runs.results import NotFetchedError
 from gpucloud.runs.tend import Did, NotHereError, Tended, Tender, end_boxes
 from gpucloud.runtime.context import Context
@@ -36,7 +36,7 @@ def tend(session: Session, context: Context, variables: Mapping[str, str]) -> Te
     boxes = context.journal.boxes(owner=context.owner)
     troubles = refresh_all(context, [box for box in boxes if box.state is BoxState.READY])
     runs = context.journal.runs(owner=context.owner)
-    save_deserted(context)
+    save_orphaned(context)
     troubles += settle(context, budget_s=SETTLE_S)
     with isolated(troubles, "boxes of runs that are over"):
         end_boxes(

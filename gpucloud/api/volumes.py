@@ -53,7 +53,7 @@ class Volumes:
             UsageError: a value is not possible, no place is given, or ``confirm`` returned ``False``.
             NoOfferError: nothing matches.
             CloudError: the cloud refused; nothing is left.
-            OwedError: something may still be billed.
+            CleanupIncompleteError: something may still be billed.
         """
         from gpucloud.api.storing import create
         from gpucloud.planning.volume_plan import KEEP
@@ -98,7 +98,7 @@ class Volumes:
             confirm: is called before anything is deleted; by default, nothing is confirmed.
 
         Raises:
-            OwedError: it may still be billed; the next call that changes anything continues.
+            CleanupIncompleteError: it may still be billed; the next call that changes anything continues.
             UsageError: there is none, or ``confirm`` returned ``False``.
         """
         from gpucloud.api.storing import delete

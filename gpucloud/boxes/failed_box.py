@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpucloud.bring_up.bring_up import NotReadyError, UnfitError, hand_over, targets
 from gpucloud.bring_up.setup import CommandsFailedError, store_environment
-from gpucloud.ending.owed import owed
+from gpucloud.ending.pending import pending_deletions
 from gpucloud.errors import GpucloudError, SetupFailedError
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.records import Box
@@ -88,7 +88,7 @@ def setup_failed(context: Context, box: Box, cause: BaseException) -> SetupFaile
     return SetupFailedError(
         f"{cause}\n{name} is kept (state failed), and billed until its deadline",
         hint=f"enter it: gpucloud ssh {name}; repeat its setup: gpucloud setup {name}",
-        left=[dict(item.as_dict()) for item in owed(context.journal, box)],
+        left=[dict(item.as_dict()) for item in pending_deletions(context.journal, box)],
         owed_command=f"gpucloud down {name} --yes",
     )
 

@@ -29,7 +29,7 @@ from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.policy.budget_check import BudgetCheck
-from gpucloud.purchase.attempt import Boot, Terms
+from gpucloud.purchase.attempt import BootData, Terms
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import abandon, launch, replace_machines, replace_node
 from gpucloud.purchase.policy_check import PolicyCheck
@@ -63,7 +63,7 @@ class Deal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class BoxRequest:
     """The properties of a box that do not depend on the offer.
 
     Attributes:
@@ -142,7 +142,7 @@ def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | No
     return context.tasks.start(partial(context.clouds.caller_address, clouds[0]))
 
 
-def provision(context: Context, market: Market, deal: Deal, wanted: Wanted, echo: Call | None) -> Box:
+def provision(context: Context, market: Market, deal: Deal, wanted: BoxRequest, echo: Call | None) -> Box:
     """Buys the first attempt that starts and brings it up; a failure leaves nothing behind.
 
     Args:
@@ -175,7 +175,7 @@ def buy(
     context: Context,
     market: Market,
     deal: Deal,
-    wanted: Wanted,
+    wanted: BoxRequest,
     echo: Call | None,
     *,
     volumes: Sequence[UsableVolume] = (),
@@ -280,7 +280,7 @@ def _kept(context: Context, box: Box, purchase: _Purchase, cause: BaseException)
     """Keeps the logs of a box that failed, and the box itself if that is asked for; or takes it down.
 
     Raises:
-        OwedError: the deletion cannot be confirmed.
+        CleanupIncompleteError: the deletion cannot be confirmed.
     """
     try:
         box = context.journal.held(box)  # its machines may have been replaced
@@ -306,7 +306,7 @@ class _Purchase:
     context: Context
     market: Market
     deal: Deal
-    wanted: Wanted
+    wanted: BoxRequest
     box_id: str
     name: str
     keys: Path
@@ -359,7 +359,7 @@ class _Purchase:
             volumes=self.volumes,
         )
 
-    def _boots(self, keys: BoxKeys, attempts: Sequence[Candidate]) -> dict[Key, Boot]:
+    def _boots(self, keys: BoxKeys, attempts: Sequence[Candidate]) -> dict[Key, BootData]:
         """The boot of each attempt, rendered before anything is bought.
 
         Raises:
@@ -367,7 +367,7 @@ class _Purchase:
         """
         spec, now = self.wanted.spec, self.context.clock()
         user_data = UserData()
-        found: dict[Key, Boot] = {}
+        found: dict[Key, BootData] = {}
         for attempt in attempts:
             cloud = self.context.clouds[attempt.cloud]
             image, software = boots(cloud, attempt, self.image)
@@ -388,7 +388,7 @@ class _Purchase:
                 least_driver=later(image.driver, plan.software.least_driver),
                 mig=plan.software.mig,
             )
-            found[attempt.key] = Boot(user_data=user_data.of(plan), written=written)
+            found[attempt.key] = BootData(user_data=user_data.of(plan), written=written)
         return found
 
 

@@ -33,10 +33,10 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, PendingQuer
     Args:
         context: clouds, journal, clock and progress of this call.
         boxes: the boxes to update.
-        asked: a survey that was started before, if any.
+        asked: a discovery that was started before, if any.
 
     Returns:
-        The result of the survey.
+        The result of the discovery.
     """
     assert context.state is not None  # noqa: S101  (who looks has a state folder)
     began = time.monotonic()
@@ -47,11 +47,11 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, PendingQuer
         with isolated(troubles, f"box {box.name!r}"):
             nodes.append((box, targets(box, key_folder(context.state, box.id), context.proxy_command)))
     told = guards.ask_guards(context, nodes)
-    survey = finish(context, asked, WaitPolicy(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
+    discovery = finish(context, asked, WaitPolicy(first_s=LOOK_S, whole_s=SEARCH_S, news_s=NEWS_S))
     with context.tasks.within(max(LOOK_S - (time.monotonic() - began), NEWS_S)):
         troubles += reconcile.write_answers(context, clouds)
         living = {box.id for box in ready if context.journal.box(box.id).state is BoxState.READY}
         troubles += guards.write_answers(context, [each for each in told if each[0].id in living])
     for trouble in troubles:
         context.warn("look", f"No answer: {trouble.message}")
-    return survey
+    return discovery

@@ -76,7 +76,7 @@ def stop(
         UsageError: it cannot be stopped, another process holds it, or ``confirm`` returned ``False``.
         ConnectionFailedError: it cannot be reached.
         CloudError: the cloud refused; it runs on.
-        OwedError: it is not known to be stopped, or its compute is billed on.
+        CleanupIncompleteError: it is not known to be stopped, or its compute is billed on.
     """
     context = context.about(box.name)
     stopping.refuse_unstoppable(box)
@@ -125,7 +125,7 @@ def start(
         PriceError: it costs more than the limit, or than a budget allows.
         PolicyError: the policy forbids it.
         CloudError: there is no capacity, or the cloud refused; it stays stopped.
-        OwedError: it is not ready, and not known to be stopped again.
+        CleanupIncompleteError: it is not ready, and not known to be stopped again.
     """
     context = context.about(box.name)
     starting.refuse_unstartable(box, context.clock())

@@ -10,9 +10,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpucloud.boxes.launch import Deal, Wanted, provision
+from gpucloud.boxes.launch import BoxRequest, Deal, provision
 from gpucloud.bring_up.bring_up import hand_over
-from gpucloud.errors import RULES, CloudError, ErrorClass, Next, NoOfferError, OutcomeUnknownError, OwedError
+from gpucloud.errors import (
+    RULES,
+    CleanupIncompleteError,
+    CloudError,
+    ErrorClass,
+    Next,
+    NoOfferError,
+    OutcomeUnknownError,
+)
 from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
@@ -50,7 +58,7 @@ class VolumeRelocation:
     context: Context
     market: Market
     deal: Deal
-    wanted: Wanted
+    wanted: BoxRequest
     echo: Call | None
     old: Box
     moves: Sequence[VolumeMove]
@@ -108,7 +116,7 @@ class VolumeRelocation:
         context.journal.release(new)
         return context.journal.box(new.id)
 
-    def _wanted(self) -> Wanted:
+    def _wanted(self) -> BoxRequest:
         volumes = tuple(f"{move.name}:{move.path}" for move in self.moves)
         spec = self.wanted.spec.replaced(volumes=volumes)
         return replace(self.wanted, spec=spec, deliver=self._before_setup)
@@ -175,13 +183,13 @@ def _end(context: Context, made: Box, cause: BaseException | None) -> None:
     """Deletes what was made, because of a failure or because it has served its purpose.
 
     Raises:
-        OwedError: the deletion cannot be confirmed.
+        CleanupIncompleteError: the deletion cannot be confirmed.
     """
     with suppress(JournalError):  # it is deleted all the same
         made = context.take(made) or made  # a launch gives a volume back when it fails
     try:
         abandon(context, made, cause, ends_as=BoxState.DELETED)
-    except OwedError as owed:
+    except CleanupIncompleteError as owed:
         owed.message = owed.message if cause else f"the new box is ready, but {owed.message}"
         raise
     if made.kind is Kind.BOX:

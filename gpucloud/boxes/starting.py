@@ -195,7 +195,7 @@ def _stop_again(context: Context, box: Box, cause: BaseException) -> None:
     """Stops what a start that failed has begun.
 
     Raises:
-        OwedError: it may run and be billed.
+        CleanupIncompleteError: it may run and be billed.
     """
     context.tell("stop", f"stopping {box.name!r} again")
     with context.tasks.finishing():

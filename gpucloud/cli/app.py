@@ -110,6 +110,10 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
+ALIASES = {"clean": "sweep"}
+"""Other names of commands: whoever tunes models takes a sweep for a search of parameters."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Switches:
     """The options that every command takes, before or after its name."""
@@ -186,8 +190,8 @@ class LazyGroup(Group):
     """The commands of :data:`COMMANDS`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Finds a command by name and imports it."""
-        name, command, rest = super().resolve_command(ctx, args)
+        """Finds a command by its name, or its other one, and imports it."""
+        name, command, rest = super().resolve_command(ctx, [ALIASES.get(args[0], args[0]), *args[1:]])
         return name, command and load(str(name)), rest
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpucloud.api.box import is_bound
 from gpucloud.api.texts import alarms, moment_text
 from gpucloud.cli.output import abandon_stdout
-from gpucloud.errors import OwedError, UsageError
+from gpucloud.errors import CleanupIncompleteError, UsageError
 from gpucloud.journal.errors import JournalError
 from gpucloud.rendering.texts import duration_text
 from gpucloud_pricing import format_money
@@ -71,7 +71,7 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
         living: the boxes that may be billed.
 
     Raises:
-        OwedError: the answer could not be written, and boxes are billed.
+        CleanupIncompleteError: the answer could not be written, and boxes are billed.
         UsageError: the answer could not be written, and nothing is billed. A closed pipe is no failure then.
     """
     try:
@@ -86,7 +86,7 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
         if not billed:
             raise UsageError(lost, hint="list the boxes: gpucloud list") from error
         names = " ".join(box.name for box in billed)
-        raise OwedError(
+        raise CleanupIncompleteError(
             f"{lost}. These run and are billed: {names}",
             hint="list the boxes: gpucloud list",
             left=[{**_left_document(box)} for box in billed],

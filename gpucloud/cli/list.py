@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpucloud.api.results import Looked
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
-    from gpucloud.cli.documents.searches import ListDocument, StrangerDocument
+    from gpucloud.cli.documents.searches import ListDocument, UntrackedDocument
 
 
 @lists("boxes", name="name")
@@ -57,19 +57,19 @@ def list_boxes(
     boxes = app.client.list(over=all)
     volumes = app.client.volumes.list(over=all) if all_kinds else None
     snapshots = app.client.snapshots.list(over=all) if all_kinds else ()
-    strangers = _strangers(looked) if looked else []
+    untracked = _untracked(looked) if looked else []
     if app.output.json:
         answer: ListDocument = {"boxes": [box.document() for box in boxes]}
         if volumes is not None:
             answer["volumes"] = [volume.document() for volume in volumes]
             answer["snapshots"] = [snapshot.document() for snapshot in snapshots]
         if looked:
-            answer["strangers"] = strangers
+            answer["strangers"] = untracked
             answer["unread"] = unread_documents(looked.searched)
             answer["left_out"] = dict(looked.searched.left_out)
         app.output.document("list", answer)
     else:
-        _show_strangers(app, strangers, all_owners=all_owners)
+        _show_untracked(app, untracked, all_owners=all_owners)
         _show_boxes(app, boxes)
         if any(box.results_of for box in boxes):
             from gpucloud.cli.runs import say_kept
@@ -80,11 +80,11 @@ def list_boxes(
     return search_code(looked.searched if looked else None)
 
 
-def _show_strangers(app: App, strangers: Sequence[Mapping[str, Any]], *, all_owners: bool) -> None:
-    if not strangers:
+def _show_untracked(app: App, untracked: Sequence[Mapping[str, Any]], *, all_owners: bool) -> None:
+    if not untracked:
         return
     columns = ("KIND", "ID", "CLOUD", "REGION", "OWNER", "BOX", "WRONG")
-    rows = [[each[column.lower()] for column in columns] for each in strangers]
+    rows = [[each[column.lower()] for column in columns] for each in untracked]
     whose = "Resources" if all_owners else "Your resources"
     app.output.say(
         f"{whose} that belong to no living box of yours in this journal (launched elsewhere, or leaked):"
@@ -138,13 +138,13 @@ def _abandoned_text(box: Box) -> str:
     )
 
 
-def _strangers(looked: Looked) -> list[StrangerDocument]:
+def _untracked(looked: Looked) -> list[UntrackedDocument]:
     living = {box.id for box in looked.boxes}
-    unknown = (*looked.strangers, *looked.searched.unjudged)
-    return [_stranger(resource, living) for resource in unknown]
+    unknown = (*looked.untracked, *looked.searched.unjudged)
+    return [_untracked_document(resource, living) for resource in unknown]
 
 
-def _stranger(resource: Resource, living: Collection[str]) -> StrangerDocument:
+def _untracked_document(resource: Resource, living: Collection[str]) -> UntrackedDocument:
     tags = resource.tags if isinstance(resource.tags, Tags) else None
     box = tags.box if tags else None
     return {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpucloud.cli.context import App
-from gpucloud.errors import OwedError
+from gpucloud.errors import CleanupIncompleteError
 from gpucloud.rendering.texts import counted
 
 if TYPE_CHECKING:
@@ -197,4 +197,8 @@ def _code(app: App, troubles: Sequence[GpucloudError]) -> int:
     if troubles:
         app.output.say(f"{counted(len(troubles), 'thing')} could not be done; the next look goes on with it.")
     codes = [trouble.exit_code for trouble in troubles]
-    return OwedError.exit_code if OwedError.exit_code in codes else next(iter(codes), 0)
+    return (
+        CleanupIncompleteError.exit_code
+        if CleanupIncompleteError.exit_code in codes
+        else next(iter(codes), 0)
+    )

@@ -62,7 +62,7 @@ def sweep(
     """Find resources with gpucloud's tags in all regions of all clouds; list and delete the unwanted ones.
 
     Unwanted: past the deadline, left over from a launch, or yours, unknown to this journal and older than
-    --older-than.
+    --older-than. `gpucloud clean` is the same command.
 
     Exit code 4: no cloud could be asked. 8: some regions could not be read, some resources still exist, or
     some have your owner tag and other tags that gpucloud never writes.

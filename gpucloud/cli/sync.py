@@ -22,7 +22,7 @@ _REMOTE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(.*)", re.DOTALL)
 _HINT = "one of SRC and DST is NAME:PATH, the other a local path; write a local path with a colon as ./a:b"
 
 
-class Way(NamedTuple):
+class CopyRequest(NamedTuple):
     """What is copied where: to the box if ``up``, else from it. Paths are as rsync reads them."""
 
     box: str
@@ -79,7 +79,7 @@ def sync(
         app.output.document("sync", answer)
 
 
-def _sent(app: App, way: Way, exclude: Sequence[str], *, dry_run: bool, node: int) -> bool:
+def _sent(app: App, way: CopyRequest, exclude: Sequence[str], *, dry_run: bool, node: int) -> bool:
     """Copies files to a box, or lists them; returns whether they were only listed."""
     from gpucloud.bring_up.sending import remarks, upload
     from gpucloud.sources.selection import SyncSource, select
@@ -93,7 +93,7 @@ def _sent(app: App, way: Way, exclude: Sequence[str], *, dry_run: bool, node: in
     return False
 
 
-def read_way(source: str, destination: str) -> Way:
+def read_way(source: str, destination: str) -> CopyRequest:
     """Reads source and destination: one is on a box, ``NAME:PATH``, the other is local.
 
     Raises:
@@ -103,9 +103,9 @@ def read_way(source: str, destination: str) -> Way:
     if there and to:
         raise UsageError("source and destination are both on a box; one must be local", hint=_HINT)
     if to:
-        return Way(box=to[1], up=True, source=source, destination=to[2])
+        return CopyRequest(box=to[1], up=True, source=source, destination=to[2])
     if there:
-        return Way(box=there[1], up=False, source=there[2], destination=destination)
+        return CopyRequest(box=there[1], up=False, source=there[2], destination=destination)
     raise UsageError("source and destination are both local; one must be on a box", hint=_HINT)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from gpucloud.cli.context import App
 from gpucloud.costs.amounts import time
-from gpucloud.errors import OwedError, UsageError
+from gpucloud.errors import CleanupIncompleteError, UsageError
 from gpucloud.rendering.table import Role
 from gpucloud.rendering.texts import counted
 
@@ -70,7 +70,11 @@ def tend(
 def _code(done: Tending) -> int:
     """That of what is owed, else that of the first thing that could not be done."""
     codes = [trouble.exit_code for trouble in done.troubles]
-    return OwedError.exit_code if OwedError.exit_code in codes else next(iter(codes), 0)
+    return (
+        CleanupIncompleteError.exit_code
+        if CleanupIncompleteError.exit_code in codes
+        else next(iter(codes), 0)
+    )
 
 
 def _tell(app: App, done: Tending, *, again: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpucloud.cli.context import App
-from gpucloud.errors import RULES, ErrorClass, OwedError
+from gpucloud.errors import RULES, CleanupIncompleteError, ErrorClass
 from gpucloud.resources import BadTags, Resource, short_id
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def search_code(searched: Searched | None, *, owed: bool = False) -> int:
         owed: whether something else may still be billed.
     """
     if owed or (searched and searched.unread):
-        return OwedError.exit_code
+        return CleanupIncompleteError.exit_code
     return RULES[ErrorClass.AUTH].exit_code if searched and searched.nowhere else 0
 
 

@@ -356,7 +356,7 @@ class KnownTimers:
 
 
 @runtime_checkable
-class Addresses(Protocol):
+class AddressAssociation(Protocol):
     """Public addresses that are resources of their own, given to a machine once it runs.
 
     Such addresses are made, and recorded, by ``prepare``, one for each node, if the machines of the order get
@@ -484,6 +484,6 @@ class DatabaseLogins(Protocol):
 class Audit(Protocol):
     """The changing calls, each reported before it is sent."""
 
-    def watch(self, witness: CallObserver, /) -> None:
-        """Reports to this witness from now on. Called once, before anything is sent."""
+    def watch(self, observer: CallObserver, /) -> None:
+        """Reports to this observer from now on. Called once, before anything is sent."""
         ...

@@ -82,7 +82,7 @@ class AuditLog:
         self._command = command
         self._trace = {"trace": trace} if trace else {}
 
-    def witness(self, call: ApiCall, /) -> Answered:
+    def observe(self, call: ApiCall, /) -> Answered:
         """Records a call that is about to be sent; returns the function that records its outcome."""
         number = self._new_id()
         what = {

@@ -312,12 +312,12 @@ class Clouds:
         self._making = threading.Lock()
 
     @classmethod
-    def installed(cls, profile: Profile, witness: CallObserver | None = None) -> Clouds:
+    def installed(cls, profile: Profile, observer: CallObserver | None = None) -> Clouds:
         """Every provider of the entry-point group ``gpucloud.providers``.
 
         Args:
             profile: the account and the endpoints that they use.
-            witness: called for every call that changes something.
+            observer: called for every call that changes something.
 
         Raises:
             UsageError: two packages bring a cloud of the same name.
@@ -326,8 +326,8 @@ class Clouds:
 
         def make(entry: Any) -> Provider:
             provider: Provider = entry.load()(profile)
-            if witness is not None and (audit := provider.ability(Audit)) is not None:
-                audit.watch(witness)
+            if observer is not None and (audit := provider.ability(Audit)) is not None:
+                audit.watch(observer)
             return provider
 
         installed = entry_points(group="gpucloud.providers")  # reads the metadata of every package

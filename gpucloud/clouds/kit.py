@@ -15,7 +15,7 @@
 :func:`read_images`       reads a provider's ``images.toml``
 :func:`image_row`         finds the image of a recipe
 :func:`reading`           makes what reading a malformed answer raises an error of the provider
-:func:`witnessed`         reports a changing call and its outcome
+:func:`observed`         reports a changing call and its outcome
 :func:`bounded`           writes an object of a store to a file, up to a size
 ========================  =====================================================================
 """
@@ -358,14 +358,14 @@ def _any(patterns: Iterable[str], name: str) -> bool:
 
 
 @contextmanager
-def witnessed(
-    witness: CallObserver | None, call: ApiCall, classify: Callable[[Exception], Verdict | None]
+def observed(
+    observer: CallObserver | None, call: ApiCall, classify: Callable[[Exception], Verdict | None]
 ) -> Generator[None]:
     """Reports a changing call, and its outcome, for clients whose requests nobody else reports."""
-    if witness is None:
+    if observer is None:
         yield
         return
-    answered = witness(call)
+    answered = observer(call)
     try:
         yield
     except Exception as error:

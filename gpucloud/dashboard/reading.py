@@ -42,14 +42,14 @@ class CloudsAnswer:
     """What the clouds said when they were last asked; ``at`` is ``None`` if they never were.
 
     Attributes:
-        strangers: billed resources that belong to no living box of the journal.
+        untracked: billed resources that belong to no living box of the journal.
         unread: what did not answer.
         left_out: clouds that are not set up here, with the reason.
         warnings: what else was said.
     """
 
     at: datetime | None = None
-    strangers: Sequence[Resource] = ()
+    untracked: Sequence[Resource] = ()
     unread: Sequence[UnreadableRegion] = ()
     left_out: Mapping[str, str]
     warnings: Sequence[str] = ()
@@ -90,7 +90,7 @@ class Reader:
         looked = self.client.resources.look()
         return CloudsAnswer(
             at=self.clock(),
-            strangers=looked.strangers,
+            untracked=looked.untracked,
             unread=looked.searched.unread,
             left_out=looked.searched.left_out,
             warnings=tuple(dict.fromkeys(warnings)),
@@ -141,7 +141,7 @@ class Reader:
             "troubles": [
                 *rows.box_troubles(boxes, owner, program),
                 *rows.stored_troubles(volumes, snapshots, owner, program),
-                *rows.stranger_troubles(asked.strangers, owner, program),
+                *rows.untracked_troubles(asked.untracked, owner, program),
             ],
             "boxes": [rows.box_row(box, record, now) for box, record in zip(boxes, of_boxes, strict=True)],
             "ended": [rows.box_row(client.boxes.read(each, now), each, now) for each in ended],

@@ -162,9 +162,9 @@ def stored_troubles(
             }
 
 
-def stranger_troubles(strangers: Iterable[Resource], owner: str, program: str) -> Iterator[TroubleDocument]:
+def untracked_troubles(untracked: Iterable[Resource], owner: str, program: str) -> Iterator[TroubleDocument]:
     """What the clouds bill and no living box in the journal has; ``sweep`` says what is to be done."""
-    for resource in strangers:
+    for resource in untracked:
         tags = resource.tags if isinstance(resource.tags, Tags) else None
         yield {
             "what": str(resource.ref.kind),

@@ -27,7 +27,14 @@ from gpucloud.elastic.rules import (
 from gpucloud.elastic.view import View
 from gpucloud.ending.down import end_all
 from gpucloud.ending.reconcile import refresh_all, settle
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, InterruptedBySignal, OwedError, UsageError
+from gpucloud.errors import (
+    CleanupIncompleteError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    InterruptedBySignal,
+    UsageError,
+)
 from gpucloud.journal.errors import JournalError, RunTakenError, StaleWriterError
 from gpucloud.journal.events import RunLost
 from gpucloud.journal.lifecycle import OVER
@@ -289,7 +296,7 @@ class FleetController:
 
         Raises:
             UsageError: another process is ending one.
-            OwedError: something may still be billed.
+            CleanupIncompleteError: something may still be billed.
         """
         left = [
             box
@@ -354,7 +361,7 @@ class FleetController:
             lost = with_loss(context, context.journal.held_run(wish), loss, why)[-1]
             until = view.backoff_with(wish.work.slots.node_class, now, why).until
             context.journal.write(wish, RunLost(attempt=lost, restart_at=until))
-        if isinstance(error, OwedError) or not isinstance(error, GpucloudError):
+        if isinstance(error, CleanupIncompleteError) or not isinstance(error, GpucloudError):
             raise error
 
     def _renew(self, context: Context, view: View, names: Iterable[str]) -> list[GpucloudError]:

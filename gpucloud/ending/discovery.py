@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import partial
 
 from gpucloud.ending.resolution import is_second_machine
-from gpucloud.errors import CloudError, GpucloudError, OwedError, UsageError, absence, is_absent
-from gpucloud.journal.lifecycle import HANDED_OVER, Owed
+from gpucloud.errors import CleanupIncompleteError, CloudError, GpucloudError, UsageError, absence, is_absent
+from gpucloud.journal.lifecycle import HANDED_OVER, PendingDeletion
 from gpucloud.journal.records import Box
 from gpucloud.planning.clock_check import server_time
 from gpucloud.resources import (
@@ -58,7 +58,7 @@ class DiscoveryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitPolicy:
-    """How long a survey waits for clouds that do not answer, in seconds; except ``news_s``, from its start.
+    """How long a search waits for clouds that do not answer, in seconds; except ``news_s``, from its start.
 
     Attributes:
         first_s: for a cloud that has not answered at all.
@@ -137,11 +137,11 @@ def finish(
     )
 
 
-def strangers(context: Context, survey: DiscoveryResult) -> Sequence[Resource]:
+def untracked(context: Context, discovery: DiscoveryResult) -> Sequence[Resource]:
     """The billed resources that belong to no living box or volume of this journal."""
     living = {box.id: box for box in context.journal.boxes(owner=context.owner, kind=None)}
     found: list[Resource] = []
-    for resource in survey.resources:
+    for resource in discovery.resources:
         box = living.get(resource.tags.box) if isinstance(resource.tags, Tags) else None
         if resource.ref.kind.billable and (box is None or not_of_its_box(box, resource)):
             found.append(resource)
@@ -173,39 +173,42 @@ def refuse_strays(context: Context, box: Box, asked: Mapping[str, PendingQuery])
         asked: from :func:`begin_strays`.
 
     Raises:
-        OwedError: there is such a resource, or a place of the box could not be searched.
+        CleanupIncompleteError: there is such a resource, or a place of the box could not be searched.
     """
     known = {row.ref for row in context.journal.resources(box.id, present=False)}
-    survey = finish(context, asked)
+    discovery = finish(context, asked)
     strays = [
         resource
-        for resource in (*survey.resources, *survey.suspects)
+        for resource in (*discovery.resources, *discovery.suspects)
         if resource.ref.kind.billable and resource.state is not State.STOPPING and resource.ref not in known
     ]
     words = [
         f"{resource.ref.kind} {resource.ref.id} in {resource.ref.cloud} {resource.ref.region}"
         for resource in strays
     ]
-    blind = [f"{each.cloud} {each.region} could not be searched: {each.error}" for each in survey.unread]
+    blind = [f"{each.cloud} {each.region} could not be searched: {each.error}" for each in discovery.unread]
     if not strays and not blind:
         return
     said = [f"these carry its tags and are not in the journal: {', '.join(words)}"] if words else []
-    raise OwedError(
+    raise CleanupIncompleteError(
         f"{box.name!r} is {box.state}; {'; '.join(said + blind)}",
         hint="look at them before you end them: gpucloud sweep --dry-run",
-        left=[Owed(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict() for each in strays],
+        left=[
+            PendingDeletion(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict()
+            for each in strays
+        ],
         owed_command="gpucloud sweep --yes",
     )
 
 
-def refuse_taken_name(context: Context, name: str, survey: DiscoveryResult) -> None:
+def refuse_taken_name(context: Context, name: str, discovery: DiscoveryResult) -> None:
     """Refuses a name that a machine of this owner has in a cloud, for a box that is not in the journal.
 
     Raises:
         UsageError: the name is taken.
     """
     called = box_name(cloud_name(name, ""))
-    for resource in survey.resources:
+    for resource in discovery.resources:
         if not isinstance(resource, Machine) or box_name(resource.name) != called:
             continue
         if isinstance(resource.tags, Tags) and not context.journal.known([resource.tags.box]):
@@ -216,14 +219,14 @@ def refuse_taken_name(context: Context, name: str, survey: DiscoveryResult) -> N
             )
 
 
-def unjudged(survey: DiscoveryResult, mine: Search) -> Sequence[Resource]:
+def unjudged(discovery: DiscoveryResult, mine: Search) -> Sequence[Resource]:
     """The billed resources of an owner that belong to no box for certain: gpucloud never wrote such tags.
 
     Args:
-        survey: what was found.
+        discovery: what was found.
         mine: admits what has the owner's tag.
     """
-    suspects = [resource for resource in survey.suspects if resource.ref.kind.billable]
+    suspects = [resource for resource in discovery.suspects if resource.ref.kind.billable]
     return [resource for resource in suspects if mine.admits(resource.tags)]
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from gpucloud.ending.discovery import PendingQuery, begin_strays, refuse_strays
-from gpucloud.ending.owed import owed, owed_error
+from gpucloud.ending.pending import incomplete_error, pending_deletions
 from gpucloud.ending.reconcile import refresh_all
 from gpucloud.ending.teardown import take_down
 from gpucloud.ending.unrecorded import end_unrecorded
-from gpucloud.errors import GpucloudError, OwedError
+from gpucloud.errors import CleanupIncompleteError, GpucloudError
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box
@@ -57,7 +57,7 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
             with isolated(troubles, f"box {box.name!r}"):
                 end = ends.get(box.id)
                 if end is None or not end.done:
-                    raise owed_error(box, owed(context.journal, box), None)
+                    raise incomplete_error(box, pending_deletions(context.journal, box), None)
                 ended[box.id] = end.value()
     return [ended[box.id] for box in boxes if box.id in ended]
 
@@ -125,7 +125,7 @@ def merged(troubles: list[GpucloudError]) -> GpucloudError | None:
     if len(troubles) == 1 and not isinstance(troubles[0], UnforeseenError):
         return troubles[0]
     commands = list(dict.fromkeys(each.owed_command for each in troubles))
-    return OwedError(
+    return CleanupIncompleteError(
         "; ".join(each.message for each in troubles),
         hint=troubles[0].hint,
         left=[left for each in troubles for left in each.left],

@@ -16,7 +16,7 @@ from gpucloud.ending.reading import MachineReads, begin_reading
 from gpucloud.ending.settlement import settle_box
 from gpucloud.ending.stopping import rest, unfinished
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import GpucloudError, OwedError
+from gpucloud.errors import CleanupIncompleteError, GpucloudError
 from gpucloud.journal.events import Made, Seen, StateChanged, named, read_ready_note
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import (
@@ -179,7 +179,7 @@ def _come_to_rest(context: Context, box: Box) -> None:
     """Finishes a stop, or takes back a start, whose process is dead; unless another process holds the box.
 
     Raises:
-        OwedError: its machine has not stopped within a part of the budget.
+        CleanupIncompleteError: its machine has not stopped within a part of the budget.
     """
     taken = context.take(box)
     if taken is None:
@@ -268,7 +268,7 @@ def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudErro
         return []
     names = [box.name for box in boxes]
     return [
-        OwedError(
+        CleanupIncompleteError(
             f"{_some(names)} may still be billed: {', '.join(clouds)} did not answer in time",
             hint="the next command that changes a box continues with this",
             owed_command=f"gpucloud down {' '.join(names[:MOST_NAMES])} --yes",

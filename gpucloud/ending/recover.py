@@ -26,9 +26,9 @@ NAME_DIGITS = 8
 
 
 def adopt_found(
-    context: Context, survey: DiscoveryResult, market: Market
+    context: Context, discovery: DiscoveryResult, market: Market
 ) -> tuple[Sequence[Box], Sequence[GpucloudError]]:
-    """Journals every box of a survey that is not in the journal, and sets timers that end the living ones.
+    """Journals every box of a discovery that is not in the journal, and sets timers that end the living ones.
 
     Returns:
         These boxes, and one error per box that could not be journalled or whose timer could not be set. Its
@@ -36,9 +36,9 @@ def adopt_found(
     """
     adopted: list[Box] = []
     troubles: list[GpucloudError] = []
-    for _, resources in by_box(survey.resources):
+    for _, resources in by_box(discovery.resources):
         with isolated(troubles, f"{resources[0].ref.kind} {resources[0].ref.id}"):
-            state = state_of(resources, survey.clocks[resources[0].ref.cloud])
+            state = state_of(resources, discovery.clocks[resources[0].ref.cloud])
             box = adopt_box(context, resources, state, market) if state else None
             if box is None:
                 continue
@@ -63,8 +63,8 @@ def take_in_run(
     """
     troubles: list[GpucloudError] = []
     context.tell("down", f"looking for run {run_id} in every region of every cloud")
-    survey = finish(context, begin(context, Search(run=run_id)))
-    for owner, resources in by_box(survey.resources):
+    discovery = finish(context, begin(context, Search(run=run_id)))
+    for owner, resources in by_box(discovery.resources):
         what = f"{resources[0].ref.kind} {resources[0].ref.id}"
         if context.is_mine(owner):
             with isolated(troubles, what):
@@ -75,7 +75,7 @@ def take_in_run(
                 f"Not changed: {what} is of this run, but of owner {owner}",
                 f"if that is you: GPUCLOUD_OWNER={owner}",
             )
-    return survey, troubles
+    return discovery, troubles
 
 
 def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:

@@ -16,10 +16,10 @@ from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.deadline import move_cloud_end
 from gpucloud.ending.settlement import same_account
-from gpucloud.errors import RULES, CloudError, ErrorClass, Next, OwedError, UsageError
+from gpucloud.errors import RULES, CleanupIncompleteError, CloudError, ErrorClass, Next, UsageError
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts, Node, node_of
-from gpucloud.journal.lifecycle import HANDED_OVER, BoxState, Owed
+from gpucloud.journal.lifecycle import HANDED_OVER, BoxState, PendingDeletion
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, State, short_id
 from gpucloud.runtime.context import Context
@@ -94,7 +94,7 @@ def stop(context: Context, box: Box, node: Target, keep_until: datetime) -> Box:
 
     Raises:
         GpucloudError: its guard or its cloud refused; the box runs on as before.
-        OwedError: it is not known to be stopped, or it is billed on.
+        CleanupIncompleteError: it is not known to be stopped, or it is billed on.
     """
     if box.expires_at is not None:
         left = max(box.expires_at - context.clock(), GRACE)
@@ -117,7 +117,7 @@ def stop_again(context: Context, box: Box, keep_until: datetime) -> Box:
     """Stops a machine whose guard need not be told: somebody else started it, or its cloud bills it on.
 
     Raises:
-        OwedError: it is not known to be stopped.
+        CleanupIncompleteError: it is not known to be stopped.
     """
     return _wait(context, _stopping(context, box, keep_until))
 
@@ -131,7 +131,7 @@ def _wait(context: Context, box: Box, *, asked: bool = False) -> Box:
     """Waits until the machine of a box is stopped.
 
     Raises:
-        OwedError: it is not known to be stopped.
+        CleanupIncompleteError: it is not known to be stopped.
     """
     try:
         stopped = rest(context, box, asked=asked)
@@ -241,27 +241,29 @@ def refuse_billed_on(box: Box) -> None:
     """Reports a machine that stopped and whose compute is billed on.
 
     Raises:
-        OwedError: it is so.
+        CleanupIncompleteError: it is so.
     """
     if any(node.billed for node in box.nodes):
-        raise OwedError(
+        raise CleanupIncompleteError(
             f"{box.name!r} is stopped, but {box.cloud} bills its compute on",
             hint=f"its cloud cannot stop the bill of this machine; start it again: gpucloud start {box.name}",
-            left=[_owed(box)],
+            left=[_pending(box)],
             owed_command=f"gpucloud down {box.name} --yes",
         )
 
 
-def unfinished(box: Box, why: str) -> OwedError:
+def unfinished(box: Box, why: str) -> CleanupIncompleteError:
     """The error for a machine that is not known to be stopped."""
-    return OwedError(
+    return CleanupIncompleteError(
         f"{box.name!r} may still run and be billed: {why}",
         hint="the next command that changes a box continues with this",
-        left=[_owed(box)],
+        left=[_pending(box)],
         owed_command=f"gpucloud stop {box.name} --yes",
     )
 
 
-def _owed(box: Box) -> dict[str, object]:
-    owed = Owed(ref=box.machine(0), name=box.name, price_per_hour=box.price_per_hour, currency=box.currency)
+def _pending(box: Box) -> dict[str, object]:
+    owed = PendingDeletion(
+        ref=box.machine(0), name=box.name, price_per_hour=box.price_per_hour, currency=box.currency
+    )
     return owed.as_dict()

@@ -71,7 +71,7 @@ class Find:
 
 
 def judge(
-    survey: DiscoveryResult,
+    discovery: DiscoveryResult,
     boxes: Mapping[str, Box],
     *,
     mine: Search,
@@ -81,14 +81,14 @@ def judge(
     """The resources that no living box accounts for, and why. Pure.
 
     Args:
-        survey: the resources in the clouds.
-        boxes: the journal's records of the boxes that were found, read after the survey.
+        discovery: the resources in the clouds.
+        boxes: the journal's records of the boxes that were found, read after the discovery.
         mine: admits what has a tag of the owner whose resources may be ended.
         older_than: the age from which a resource that is not in the journal counts as a leak.
         may_take: whether no process works on a box with this lease.
     """
     by_box: dict[tuple[str, str], list[Resource]] = defaultdict(list)
-    for resource in survey.resources:
+    for resource in discovery.resources:
         by_box[resource.ref.cloud, resource.tags.box if isinstance(resource.tags, Tags) else ""].append(
             resource
         )
@@ -97,10 +97,10 @@ def judge(
             resource=resource,
             reason=SweepReason.BAD_TAGS if mine.admits(resource.tags) else SweepReason.OTHER_OWNER,
         )
-        for resource in survey.suspects
+        for resource in discovery.suspects
     ]
     for (cloud, box_id), resources in by_box.items():
-        box, now = boxes.get(box_id), survey.clocks[cloud]
+        box, now = boxes.get(box_id), discovery.clocks[cloud]
         age = age_of(resources, now)
         kept = box is None and is_retained(resources, now)
         for resource in resources:
@@ -113,7 +113,7 @@ def judge(
                 reason = None
             elif box is None:
                 old = not older_than or age is None or age >= older_than
-                reason = _of_stranger(resource, now, old=old)
+                reason = _of_untracked(resource, now, old=old)
             else:
                 reason = _of_known(resource, box, now, free=may_take(box.lease))
             if reason is not None:
@@ -121,7 +121,7 @@ def judge(
     return finds
 
 
-def _of_stranger(resource: Resource, now: datetime, *, old: bool) -> SweepReason:
+def _of_untracked(resource: Resource, now: datetime, *, old: bool) -> SweepReason:
     end = resource.tags.ends_at if isinstance(resource.tags, Tags) else None
     if end is not None and end < now:
         return SweepReason.PAST_DEADLINE
@@ -150,7 +150,7 @@ class Sweep:
     """The unwanted resources, and the places about which nothing may be concluded."""
 
     finds: tuple[Find, ...]
-    survey: DiscoveryResult
+    discovery: DiscoveryResult
 
 
 def look(context: Context, *, owner: str, older_than: timedelta) -> Sweep:
@@ -172,13 +172,13 @@ def look_again(context: Context, first: Sweep, *, owner: str, older_than: timede
     return replace(again, finds=still)
 
 
-def _listed(context: Context, survey: DiscoveryResult, mine: Search, older_than: timedelta) -> Sweep:
-    found = {resource.tags.box for resource in survey.resources if isinstance(resource.tags, Tags)}
+def _listed(context: Context, discovery: DiscoveryResult, mine: Search, older_than: timedelta) -> Sweep:
+    found = {resource.tags.box for resource in discovery.resources if isinstance(resource.tags, Tags)}
     told = {box.id for box in catch_up(context, context.journal.known(found), [])}
     boxes = {box.id: box for box in context.journal.known(found)}
     in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
-    finds = judge(survey, boxes, mine=mine, older_than=older_than, may_take=context.may_take)
-    return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), survey=survey)
+    finds = judge(discovery, boxes, mine=mine, older_than=older_than, may_take=context.may_take)
+    return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), discovery=discovery)
 
 
 def end(context: Context, finds: Sequence[Find], market: Market) -> list[GpucloudError]:

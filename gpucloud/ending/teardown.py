@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from gpucloud.ending.owed import owed, owed_error
+from gpucloud.ending.pending import incomplete_error, pending_deletions
 from gpucloud.ending.settlement import settle_box
 from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import StateChanged
-from gpucloud.journal.lifecycle import OVER, BoxState, Owed
+from gpucloud.journal.lifecycle import OVER, BoxState, PendingDeletion
 from gpucloud.journal.records import Box
 from gpucloud.resources import Machine, Ref, ResourceKind
 from gpucloud.runtime.context import Context
@@ -48,7 +48,7 @@ def take_down(
         The box in its final state.
 
     Raises:
-        OwedError: something may still be billed; the journal keeps it, and the next command continues.
+        CleanupIncompleteError: something may still be billed; the journal has it, the next command continues.
         StaleWriterError: another process has taken the box over, and does not delete it.
     """
     with context.tasks.within(budget_s):
@@ -68,7 +68,7 @@ def _taken_back(context: Context, box: Box) -> Box:
     """A box that another process has taken over to delete it, once it is deleted or ours again.
 
     Raises:
-        OwedError: neither within the budget.
+        CleanupIncompleteError: neither within the budget.
         StaleWriterError: the other process does not delete it.
     """
     context.tell("down", f"another process is deleting {box.name!r}; waiting for it")
@@ -82,7 +82,7 @@ def _taken_back(context: Context, box: Box) -> Box:
         if taken is not None:
             return taken
         if not context.tasks.left_s:
-            raise owed_error(box, owed(context.journal, box), None)
+            raise incomplete_error(box, pending_deletions(context.journal, box), None)
         context.tasks.pause(FOLLOW_EVERY_S)
 
 
@@ -101,16 +101,16 @@ def _take_down(
     return context.journal.held(box)
 
 
-def _pass(context: Context, box: Box) -> tuple[list[Owed], GpucloudError | None]:
+def _pass(context: Context, box: Box) -> tuple[list[PendingDeletion], GpucloudError | None]:
     trouble = settle_box(context, box)
-    return owed(context.journal, box), trouble
+    return pending_deletions(context.journal, box), trouble
 
 
 def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
     """Deletes a box's machines and what goes with them, and waits until they are gone; the box remains.
 
     Raises:
-        OwedError: that could not be confirmed.
+        CleanupIncompleteError: that could not be confirmed.
     """
     end_resources(
         context, box, lambda ref: ref.kind.billable or ref.kind is ResourceKind.NIC, budget_s=budget_s
@@ -124,7 +124,7 @@ def end_machine(context: Context, box: Box, node: int, *, budget_s: float) -> No
 
     Raises:
         CloudError: the cloud did not answer, or refused; nothing was deleted.
-        OwedError: the end could not be confirmed.
+        CleanupIncompleteError: the end could not be confirmed.
     """
     ref = box.machine(node)
     shown = context.tasks.run(partial(context.clouds.usable(ref.cloud).get, ref), CALL_TIMEOUT_S)
@@ -136,12 +136,14 @@ def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, 
     """Deletes some of a box's resources, and waits until they are gone; the box remains.
 
     Raises:
-        OwedError: that could not be confirmed of something billable.
+        CleanupIncompleteError: that could not be confirmed of something billable.
     """
 
-    def end() -> tuple[list[Owed], GpucloudError | None]:
+    def end() -> tuple[list[PendingDeletion], GpucloudError | None]:
         trouble = settle_box(context, box, chosen)
-        return [item for item in owed(context.journal, box) if not item.ref.id or chosen(item.ref)], trouble
+        return [
+            item for item in pending_deletions(context.journal, box) if not item.ref.id or chosen(item.ref)
+        ], trouble
 
     with context.tasks.within(budget_s):
         until_gone(context, box, end)
@@ -150,7 +152,7 @@ def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, 
 def until_gone(
     context: Context,
     box: Box,
-    end: Callable[[], tuple[list[Owed], GpucloudError | None]],
+    end: Callable[[], tuple[list[PendingDeletion], GpucloudError | None]],
     *,
     once: bool = False,
 ) -> None:
@@ -163,7 +165,7 @@ def until_gone(
         once: make one pass only.
 
     Raises:
-        OwedError: something may still be billed at the end of the budget, or the error is final.
+        CleanupIncompleteError: something may still be billed at the end of the budget, or the error is final.
     """
     pause_s = 0.05
     while True:
@@ -171,7 +173,7 @@ def until_gone(
         if not left:
             return
         if once or not context.tasks.left_s or _is_final(trouble):
-            raise owed_error(box, left, trouble)
+            raise incomplete_error(box, left, trouble)
         context.tasks.pause(pause_s)
         pause_s = min(pause_s * 1.5, 5.0)
 

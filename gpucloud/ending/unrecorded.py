@@ -7,11 +7,11 @@ from functools import partial
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.deletion import ask_to_delete, is_held
-from gpucloud.ending.owed import owed_refs
+from gpucloud.ending.pending import pending_refs
 from gpucloud.ending.settlement import same_account
 from gpucloud.ending.teardown import until_gone
 from gpucloud.errors import GpucloudError
-from gpucloud.journal.lifecycle import Owed
+from gpucloud.journal.lifecycle import PendingDeletion
 from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, Resource, ResourceKind, Search, State
 from gpucloud.runtime.context import Context
@@ -24,7 +24,7 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
     Nothing is journalled. A later command finds that the resources are gone.
 
     Raises:
-        OwedError: something may still be billed.
+        CleanupIncompleteError: something may still be billed.
         JournalError: not even where the box is can be read.
     """
     intents = context.journal.intents(box.id)
@@ -32,8 +32,8 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
     # A call with an unknown outcome may have created what lists do not show yet.
     still_open = {(each.cloud, each.account, each.region) for each in intents if each.status == "open"}
 
-    def end() -> tuple[list[Owed], GpucloudError | None]:
-        left: list[Owed] = []
+    def end() -> tuple[list[PendingDeletion], GpucloudError | None]:
+        left: list[PendingDeletion] = []
         trouble: GpucloudError | None = None
         for number, place in enumerate(places):
             with context.tasks.within(context.tasks.left_s / (len(places) - number)):
@@ -49,11 +49,11 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
         until_gone(context, box, end)
 
 
-def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | None) -> list[Owed]:
+def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | None) -> list[PendingDeletion]:
     """What may still be billed in a region that the journal does not mention."""
     cloud, account, region = place
     unknown = Ref(cloud=cloud, account=account, region=region, kind=ResourceKind.INSTANCE, id="")
-    return owed_refs(box, [resource.ref for resource in left or ()] or [unknown])
+    return pending_refs(box, [resource.ref for resource in left or ()] or [unknown])
 
 
 def _end_in(

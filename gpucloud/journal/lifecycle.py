@@ -266,7 +266,7 @@ def claim_on(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owed:
+class PendingDeletion:
     """A resource that may still be billed, for ``left`` of the error document."""
 
     ref: Ref

@@ -68,7 +68,7 @@ Limits = Callable[[Box, Sequence[Budget], BilledSince], None]
 Forbids = Callable[[Box, Rules, BilledSince], None]
 """As :data:`Limits`, by the rules of the policy."""
 
-DESERTED = Failure(error_class="deserted", message="the process that ran it has ended")
+ORPHANED = Failure(error_class="deserted", message="the process that ran it has ended")
 """The reason of a failed run that needs a process, and whose process was killed."""
 
 
@@ -315,7 +315,7 @@ class Journal(Queries):
                 found = claim(other.lease)
                 if other.state not in RUNS_OVER and not other.unattended and found is not Claim.HELD:
                     self._write(writer, other, Taken(lease=lease, over=found is not Claim.FREE))
-                    failed = RunEnded(state=RunState.FAILED, failure=DESERTED)
+                    failed = RunEnded(state=RunState.FAILED, failure=ORPHANED)
                     self._write(writer, writer.run(other.id), failed)
             self._begin(writer, id, begun)
             return writer.run(id)

@@ -90,7 +90,7 @@ class Refreshed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PriceScope:
     """The types and regions to refresh in one cloud; ``None`` for all regions. With tariffs or without."""
 
     instance_types: Sequence[str]
@@ -98,7 +98,7 @@ class Wanted:
     tariffs: bool = False
 
 
-def wanted_of(market: Market, spec: Spec, clouds: Collection[str], *, tariffs: bool) -> dict[str, Wanted]:
+def wanted_of(market: Market, spec: Spec, clouds: Collection[str], *, tariffs: bool) -> dict[str, PriceScope]:
     """The types and regions to ask for, by cloud: those of the spec, or all.
 
     Args:
@@ -128,7 +128,7 @@ def wanted_of(market: Market, spec: Spec, clouds: Collection[str], *, tariffs: b
         for cloud in types
     }
     return {
-        cloud: Wanted(
+        cloud: PriceScope(
             instance_types=sorted(names),
             regions=regions[cloud] if demand.regions else None,
             tariffs=tariffs,
@@ -142,7 +142,7 @@ def refresh(
     context: Context,
     market: Market,
     history: PriceHistory,
-    wanted: Mapping[str, Wanted],
+    wanted: Mapping[str, PriceScope],
     *,
     anew: bool,
 ) -> dict[str, Refreshed]:
@@ -193,7 +193,7 @@ class _Clerk:
     fruitless: Counter[str] = field(default_factory=Counter[str])
     """The failures of each source since its last answer."""
 
-    def work(self, wanted: Wanted, done: Collection[str]) -> None:
+    def work(self, wanted: PriceScope, done: Collection[str]) -> None:
         """Sends all inquiries; one that fails is a failure in the result."""
         from multiprocessing.pool import ThreadPool
 
@@ -284,12 +284,12 @@ class _Clerk:
         self.context.emit(event)
 
 
-def _inquiries(cloud: Cloud, wanted: Wanted) -> Sequence[Inquiry]:
+def _inquiries(cloud: Cloud, wanted: PriceScope) -> Sequence[Inquiry]:
     what = "list the price queries"
     types, regions = wanted.instance_types, wanted.regions
     return cloud.ask(Prices, what, lambda prices: prices.inquiries(types, regions), lacking=())
 
 
-def _tariff_inquiries(cloud: Cloud, wanted: Wanted) -> Sequence[Inquiry]:
+def _tariff_inquiries(cloud: Cloud, wanted: PriceScope) -> Sequence[Inquiry]:
     what = "list the tariff queries"
     return cloud.ask(Prices, what, lambda prices: prices.tariff_inquiries(wanted.regions), lacking=())

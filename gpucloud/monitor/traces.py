@@ -51,11 +51,11 @@ class Trace:
 
         return receive
 
-    def witness(self, witness: CallObserver) -> CallObserver:
-        """Makes a span of each call that a witness is told of."""
+    def observing(self, observer: CallObserver) -> CallObserver:
+        """Makes a span of each call that an observer is told of."""
 
         def told(call: ApiCall, /) -> Answered:
-            answered = witness(call)
+            answered = observer(call)
             span = self._child(call.action, {"cloud": call.cloud, "cloud.region": call.region})
 
             def end(outcome: str, request_id: str | None, /) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
-from gpucloud.ending.owed import owed
+from gpucloud.ending.pending import pending_deletions
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import BoxState, Claim
 from gpucloud.journal.records import Box, Run, StoredEvent
@@ -143,7 +143,7 @@ class Watch:
     def _of_states(self) -> Iterator[Notice]:
         now = self.now()
         for box in self.journal.boxes(owner=self.owner, kind=None):
-            left = len(owed(self.journal, box)) if self._is_left(box) else 0
+            left = len(pending_deletions(self.journal, box)) if self._is_left(box) else 0
             yield from of_state(box, left, now)
         yield from self.money()
 

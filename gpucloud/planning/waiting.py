@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from gpucloud.errors import (
     RULES,
+    CleanupIncompleteError,
     CloudError,
     ErrorClass,
     GpucloudError,
     Next,
     OutcomeUnknownError,
-    OwedError,
     PriceError,
 )
 from gpucloud.planning.plan import Plan
@@ -36,7 +36,7 @@ def may_pass(error: GpucloudError, *, waiting: bool) -> bool:
         waiting: whether the launch waits already. Only missing capacity begins a wait: a limit that is too
             low, or a cloud that does not answer, would else be noticed hours later. It ends none.
     """
-    if isinstance(error, OutcomeUnknownError | OwedError) or error.left:
+    if isinstance(error, OutcomeUnknownError | CleanupIncompleteError) or error.left:
         return False
     if not isinstance(error, CloudError):
         return waiting and isinstance(error, PriceError)

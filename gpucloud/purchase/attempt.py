@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from gpucloud.clouds.abilities import Addresses
+from gpucloud.clouds.abilities import AddressAssociation
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.resolution import nodes_with
@@ -61,7 +61,7 @@ START_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
+class BootData:
     """The boot of a machine: user-data as it is sent, and the part of it that the journal keeps."""
 
     user_data: bytes
@@ -101,7 +101,7 @@ class Terms:
     nodes: int
     disk_gib: int
     image: str
-    boots: Mapping[Key, Boot]
+    boots: Mapping[Key, BootData]
     listed: Mapping[tuple[str, str], Mapping[str, Price]]
     allow_from: Sequence[str]
     prices: Agreement
@@ -244,7 +244,7 @@ def _order(
     )
 
 
-def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: Boot) -> Intended:
+def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: BootData) -> Intended:
     return Intended(
         intent=intent,
         op=order.tags.op,
@@ -299,7 +299,7 @@ def _arm_end(context: Context, box: Box, cloud: Cloud, order: Order, machines: S
 
     Raises:
         CloudError: the timer could not be set, and the machines are gone.
-        OwedError: the timer could not be set, and the machines may still exist.
+        CleanupIncompleteError: the timer could not be set, and the machines may still exist.
     """
     end = End(
         at=order.deadline,
@@ -402,7 +402,7 @@ def _own_addresses(
 
     They were made in the order of the ranks; a machine that is bought alone gets that of the one before it.
     """
-    if cloud.ability(Addresses) is None:
+    if cloud.ability(AddressAssociation) is None:
         return {}
     made = [
         row.ref
@@ -427,7 +427,7 @@ def _give_addresses(context: Context, cloud: Cloud, machines: Sequence[Machine],
 
 def _give_address(cloud: Cloud, machine: Ref, address: Ref) -> None:
     what = f"give {machine.id} its address"
-    cloud.ask(Addresses, what, lambda addresses: addresses.give_address(machine, address))
+    cloud.ask(AddressAssociation, what, lambda addresses: addresses.give_address(machine, address))
 
 
 def _has_ended(machine: Machine) -> bool:

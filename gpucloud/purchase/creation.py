@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Record
-from gpucloud.ending.owed import owed_error, owed_refs
+from gpucloud.ending.pending import incomplete_error, pending_refs
 from gpucloud.ending.resolution import adopt
 from gpucloud.ending.shutdown_timer import note_timers
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OutcomeUnknownError
@@ -163,7 +163,7 @@ def _adopt(
 
     Raises:
         StaleWriterError: the box was taken over, and the deletion was requested.
-        OwedError: the box was taken over, and the deletion could not be requested.
+        CleanupIncompleteError: the box was taken over, and the deletion could not be requested.
     """
     try:
         adopt(context, box, intent, made, name=name, rank=rank)
@@ -176,7 +176,7 @@ def _adopt(
                     context.tasks.run(partial(cloud.delete, each.ref), CREATE_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
                 said = error if isinstance(error, CloudError) else None
-                raise owed_error(box, owed_refs(box, [each.ref for each in made]), said) from stale
+                raise incomplete_error(box, pending_refs(box, [each.ref for each in made]), said) from stale
         raise
 
 

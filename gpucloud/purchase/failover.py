@@ -13,13 +13,13 @@ from gpucloud.ending.unrecorded import end_unrecorded
 from gpucloud.errors import (
     RULES,
     BoxLostError,
+    CleanupIncompleteError,
     CloudError,
     ErrorClass,
     GpucloudError,
     Next,
     NoOfferError,
     OutcomeUnknownError,
-    OwedError,
     Scope,
     UsageError,
 )
@@ -159,7 +159,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         PolicyError: the policy forbids it; nothing was spent.
         UsageError: the name is taken; nothing was spent.
         CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
-        OwedError: something may still be billed.
+        CleanupIncompleteError: something may still be billed.
         InterruptedBySignal: ended by a signal; nothing is left.
     """
     box = context.journal.plan_box(
@@ -229,7 +229,7 @@ def replace_node(context: Context, box: Box, terms: Terms, opening: NodeReplacem
 
     Raises:
         CloudError: the outcome of the create call is unknown.
-        OwedError: the end of the machine could not be confirmed.
+        CleanupIncompleteError: the end of the machine could not be confirmed.
         GpucloudError: the new machine costs more than agreed, or ended itself.
     """
     rank, candidate = opening.vacancy.rank, opening.candidate
@@ -267,7 +267,7 @@ def abandon(
     Without a ``cause`` nothing has failed: it has served its purpose.
 
     Raises:
-        OwedError: the deletion cannot be confirmed.
+        CleanupIncompleteError: the deletion cannot be confirmed.
     """
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
@@ -281,7 +281,7 @@ def abandon(
             except (ForbiddenError, JournalError) as broken:  # it is ours, also once we may not write
                 context.tell("down", f"{broken.message}; deleting the box anyway")
                 end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
-        except OwedError as owed:
+        except CleanupIncompleteError as owed:
             owed.attempts = attempts or []
             owed.message = owed.message if cause is None else f"{cause}; {owed.message}"
             raise owed from cause
@@ -360,7 +360,7 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
     """Ensures that a refused attempt left nothing billable behind, before the next one.
 
     Raises:
-        OwedError: something is left and cannot be deleted.
+        CleanupIncompleteError: something is left and cannot be deleted.
     """
     if note_left(context, box, candidate.cloud, candidate.region):
         end_machines(context, box, budget_s=TAKE_DOWN_S)

@@ -20,6 +20,6 @@ def save_first(context: Context) -> None:
     """Saves what killed runs have left on their boxes, before anything deletes these."""
     boxes = context.journal.boxes(owner=context.owner)
     if any(box.attended and box.state is BoxState.READY and context.may_take(box.lease) for box in boxes):
-        from gpucloud.runs.deserted import save_deserted  # most commands have no use for what it loads
+        from gpucloud.runs.orphaned import save_orphaned  # most commands have no use for what it loads
 
-        save_deserted(context)
+        save_orphaned(context)

@@ -299,8 +299,8 @@ def refuse_live(context: Context, run_id: str) -> None:
         UsageError: it is in use.
     """
     patience = WaitPolicy(first_s=10.0, whole_s=60.0, news_s=2.0)
-    survey = finish(context, begin(context, Search(run=run_id)), patience)
-    machines = [each for each in survey.resources if isinstance(each, Machine)]
+    discovery = finish(context, begin(context, Search(run=run_id)), patience)
+    machines = [each for each in discovery.resources if isinstance(each, Machine)]
     if machines:
         raise UsageError(
             f"run {run_id!r} exists already: {machines[0].ref.id} runs in {machines[0].ref.region}",

@@ -32,11 +32,11 @@ from gpucloud.journal.events import RunEnded
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Exited, Failure, Loss, RunState
-from gpucloud.journal.store import DESERTED
+from gpucloud.journal.store import ORPHANED
 from gpucloud.runs import checkpoints
 from gpucloud.runs.code import CodeNotHereError
-from gpucloud.runs.deserted import save_last
 from gpucloud.runs.detached import begin_job, first_node, working_nodes
+from gpucloud.runs.orphaned import save_last
 from gpucloud.runs.record import ended, failed, loss_of, write_loss
 from gpucloud.runs.results import ONCE_S, TRY_FOR_S, NotFetchedError, Results, begin_fetching
 from gpucloud.runs.rules import (
@@ -148,7 +148,7 @@ class Tender:
 
     def _find(self, run: Run) -> Finding:
         if not run.unattended:
-            return Fate(ended=RunEnded(state=RunState.FAILED, failure=DESERTED))
+            return Fate(ended=RunEnded(state=RunState.FAILED, failure=ORPHANED))
         if run.state is RunState.FETCHING:
             return self._still_there(run)
         if run.state is not RunState.RUNNING or run.box is None:
@@ -406,7 +406,7 @@ class Tender:
         """Ends the boxes of a run that it has no use for.
 
         Raises:
-            OwedError: something may still be billed.
+            CleanupIncompleteError: something may still be billed.
         """
         over = run.state in RUNS_OVER and not run.keeps_box
         ids = {each.box for each in run.attempts if each.box and (each.loss or over)}
@@ -434,7 +434,7 @@ def end_boxes(context: Context, boxes: list[Box]) -> None:
     """Ends those of some boxes that live.
 
     Raises:
-        OwedError: something may still be billed.
+        CleanupIncompleteError: something may still be billed.
     """
     living = [box for box in boxes if box.state not in OVER]
     troubles: list[GpucloudError] = []

@@ -123,7 +123,7 @@ def buy(
         BudgetError: it would exceed a budget; nothing was spent.
         UsageError: the name is taken; nothing was spent.
         CloudError: the cloud refused; nothing is left.
-        OwedError: something may still be billed.
+        CleanupIncompleteError: something may still be billed.
         InterruptedBySignal: ended by a signal; nothing is left.
     """
     check_name(context, name)

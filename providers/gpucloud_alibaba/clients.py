@@ -86,7 +86,7 @@ def _said(error: Exception) -> tuple[str, str | None]:
 
 
 def _untold(_outcome: str, _request_id: str | None, /) -> None:
-    """Ignores the outcome of a call without a witness."""
+    """Ignores the outcome of a call without an observer."""
 
 
 @cache
@@ -96,7 +96,7 @@ def _guarded(kind: Any) -> Any:
     class Guarded(kind):  # type: ignore[misc]
         """Sends only what :mod:`gpucloud_alibaba.actions` allows."""
 
-        gpucloud_witness: CallObserver | None = None
+        gpucloud_observer: CallObserver | None = None
         gpucloud_address = ("", "")  # the protocol and the host of its configuration
 
         def call_api(self, params: Any, request: Any, runtime: Any) -> Any:
@@ -124,15 +124,15 @@ def _guarded(kind: Any) -> Any:
             return answer
 
         def gpucloud_sent(self, params: Any, parameters: Mapping[str, str]) -> Answered:
-            """Reports a changing call to the witness, if there is one."""
+            """Reports a changing call to the observer, if there is one."""
             action = (str(PRODUCTS.get(params.version, params.version)), str(params.action))
             harmless = ACTIONS.get(action) in {None, Repeat.SAFE} or "DryRun" in parameters
-            if self.gpucloud_witness is None or harmless:
+            if self.gpucloud_observer is None or harmless:
                 return _untold
             target = next((parameters[name] for name in _NAMES if parameters.get(name)), "")
             region = parameters.get("RegionId", "")
             call = ApiCall(cloud="alibaba", region=region, action=":".join(action), target=target)
-            told: Answered = self.gpucloud_witness(call)
+            told: Answered = self.gpucloud_observer(call)
             return told
 
         async def call_api_async(self, params: Any, request: Any, runtime: Any) -> Any:
@@ -199,11 +199,11 @@ class Clients(Audit):
         self.profile = profile
         self._credential: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
-        self.witness: CallObserver | None = None
+        self.observer: CallObserver | None = None
 
-    def watch(self, witness: CallObserver, /) -> None:
+    def watch(self, observer: CallObserver, /) -> None:
         """Reports each changing call from now on."""
-        self.witness = witness
+        self.observer = observer
 
     @property
     def home_region(self) -> str:
@@ -257,7 +257,7 @@ class Clients(Audit):
                 from gpucloud_alibaba.oss import Oss
 
                 self._clients[key] = Oss(
-                    self.profile, self.credential(), region, self.own_url(), self.witness
+                    self.profile, self.credential(), region, self.own_url(), self.observer
                 )
             found: Oss = self._clients[key]
             return found
@@ -312,7 +312,7 @@ class Clients(Audit):
             https_proxy=proxies.get("https"),
         )
         client = _guarded(kind)(config)
-        client.gpucloud_witness = self.witness
+        client.gpucloud_observer = self.observer
         client.gpucloud_address = (protocol, host)
         return client
 

@@ -13,7 +13,7 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 from gpucloud import __version__
-from gpucloud.clouds.kit import witnessed
+from gpucloud.clouds.kit import observed
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import ApiCall, CallObserver, Verdict
 from gpucloud_alibaba.actions import ACTIONS, Repeat, refuse_unlisted
@@ -51,7 +51,7 @@ class Oss:
         credential: the client of the SDK's credentials, which renews them.
         region: where the buckets are.
         endpoint: the URL of a service to use instead of Alibaba Cloud's own.
-        witness: called for every changing call.
+        observer: called for every changing call.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Oss:
         credential: Any,
         region: str,
         endpoint: str | None,
-        witness: CallObserver | None = None,
+        observer: CallObserver | None = None,
     ) -> None:
-        self._region, self._witness = region, witness
+        self._region, self._observer = region, observer
         self.url = endpoint or f"https://oss-{region}.aliyuncs.com"
         self._credential = credential
         session = Session()
@@ -101,7 +101,7 @@ class Oss:
         request = getattr(sdk, f"{action}Request")(**members)
         method = getattr(self._client, re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower())
         try:
-            with self._witnessed(action, members), reading(action):
+            with self._observed(action, members), reading(action):
                 return method(request)
         except ParseError as error:
             raise MalformedAnswerError(f"the answer to {action} is no XML: {error}") from error
@@ -110,11 +110,11 @@ class Oss:
             inner.gpucloud_operation = action  # type: ignore[attr-defined]
             raise inner from error
 
-    def _witnessed(self, action: str, members: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def _observed(self, action: str, members: Mapping[str, Any]) -> AbstractContextManager[None]:
         target = f"{members.get('bucket', '')}/{members.get('key', '')}"
         call = ApiCall(cloud="alibaba", region=self._region, action=f"oss:{action}", target=target)
         changes = ACTIONS["oss", action] is not Repeat.SAFE
-        return witnessed(self._witness if changes else None, call, _told)
+        return observed(self._observer if changes else None, call, _told)
 
     def _keys(self) -> Any:
         found = self._credential.get_credential()

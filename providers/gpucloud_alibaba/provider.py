@@ -36,7 +36,7 @@ from gpucloud_alibaba.power import AlibabaPower
 from gpucloud_alibaba.preflight import AlibabaPreflight, check_order
 from gpucloud_alibaba.privileges import AlibabaAccessPolicies
 from gpucloud_alibaba.quotas import AlibabaQuotas
-from gpucloud_alibaba.storage import Oss
+from gpucloud_alibaba.storage import OssStore
 from gpucloud_alibaba.volumes import AlibabaSnapshots, AlibabaVolumes
 
 TRAITS = abilities.Traits(lists_machines=True)
@@ -96,7 +96,7 @@ class AlibabaProvider:
             abilities.Snapshots: snapshots,
             abilities.Traits: TRAITS,
             abilities.Volumes: AlibabaVolumes(account),
-            ObjectStore: Oss(account),
+            ObjectStore: OssStore(account),
         }
 
     @property

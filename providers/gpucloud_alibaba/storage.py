@@ -40,7 +40,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9.@_-]")
 _LONGEST_NAME = 32
 
 
-class Oss(ObjectStore):
+class OssStore(ObjectStore):
     """OSS, for this account."""
 
     def __init__(self, account: AlibabaAccount) -> None:

@@ -25,13 +25,13 @@ _NAMES = (
 _TARGET, _DRY, _ANSWERED = "gpucloud_target", "gpucloud_dry_run", "gpucloud_answered"
 
 
-def listen(events: Any, region: str, witness: CallObserver) -> None:
+def listen(events: Any, region: str, observer: CallObserver) -> None:
     """Registers with a client's events.
 
     Args:
         events: ``client.meta.events``.
         region: the client's region.
-        witness: called for every changing call.
+        observer: called for every changing call.
     """
 
     def named(params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
@@ -45,7 +45,7 @@ def listen(events: Any, region: str, witness: CallObserver) -> None:
             return
         target = str(context.get(_TARGET, ""))
         call = ApiCall(cloud=CLOUD, region=region, action=f"{service}:{operation}", target=target)
-        context[_ANSWERED] = witness(call)
+        context[_ANSWERED] = observer(call)
 
     def answered(
         context: dict[str, Any], parsed_response: Mapping[str, Any] | None, exception: Any, **_: Any

@@ -66,12 +66,12 @@ class Clients(Audit):
         self.profile = profile
         self._few = threading.BoundedSemaphore(KEPT_BRIEFLY)
         self._session: Session | None = None
-        self._witness: CallObserver | None = None
+        self._observer: CallObserver | None = None
         self._clients: dict[tuple[str, str, int], Any] = {}
 
-    def watch(self, witness: CallObserver, /) -> None:
+    def watch(self, observer: CallObserver, /) -> None:
         """Reports each changing call from now on."""
-        self._witness = witness
+        self._observer = observer
 
     @property
     def home_region(self) -> str:
@@ -156,8 +156,8 @@ class Clients(Audit):
         )
         made.meta.events.register("before-send", refuse_unlisted)
         made.meta.events.register("after-call", refuse_nonsense)
-        if self._witness is not None:
-            audit.listen(made.meta.events, region, self._witness)
+        if self._observer is not None:
+            audit.listen(made.meta.events, region, self._observer)
         return made
 
     def _opened(self) -> Session:

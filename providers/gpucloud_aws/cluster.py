@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpucloud.clouds.abilities import Addresses
+from gpucloud.clouds.abilities import AddressAssociation
 from gpucloud.clouds.provider import Record
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_aws.account import AwsAccount
@@ -208,7 +208,7 @@ def _allocated(names: Sequence[str], ec2: EC2Client) -> dict[str, str]:
         }
 
 
-class AwsAddresses(Addresses):
+class AwsAddresses(AddressAssociation):
     """The addresses of instances with several interfaces."""
 
     def __init__(self, account: AwsAccount) -> None:

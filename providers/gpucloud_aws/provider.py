@@ -66,7 +66,7 @@ class AwsProvider:
         checkup, market = AwsCheckup(account), AwsMarket(account)
         self._abilities: Mapping[type[object], object] = {
             abilities.AccessPolicies: AwsAccessPolicies(),
-            abilities.Addresses: cluster.AwsAddresses(account),
+            abilities.AddressAssociation: cluster.AwsAddresses(account),
             abilities.Audit: account.clients,
             abilities.Boot: AwsBoot(),
             abilities.Checkup: checkup,

@@ -52,11 +52,11 @@ class Clients(Audit):
         self._made: dict[str, Any] = {}
         self._confirming = threading.Lock()
         self._confirmed: str | None = None
-        self.witness: CallObserver | None = None
+        self.observer: CallObserver | None = None
 
-    def watch(self, witness: CallObserver, /) -> None:
+    def watch(self, observer: CallObserver, /) -> None:
         """Reports each changing call from now on."""
-        self.witness = witness
+        self.observer = observer
 
     @property
     def endpoint(self) -> str:
@@ -227,7 +227,7 @@ class Clients(Audit):
         return {
             "base_url": self.endpoint,
             "credential_scopes": [self.scope],
-            "policies": policies_of(self.profile, self.credential, self.scope, self.endpoint, self.witness),
+            "policies": policies_of(self.profile, self.credential, self.scope, self.endpoint, self.observer),
             "transport": self._transport(),
         }
 

@@ -220,7 +220,7 @@ def show(clients: Clients, ref_id: str) -> Json:
 
 
 @reading("a resource")
-def get(ref: Ref, clients: Clients, addresses: Addresses) -> Resource:
+def get(ref: Ref, clients: Clients, addresses: InterfaceAddresses) -> Resource:
     """One resource by its id.
 
     Raises:
@@ -259,7 +259,7 @@ def _with_end(machine: Machine, clients: Clients) -> Machine:
     return replace(machine, ended_at=moment(at(shown, "properties", "lastOwnershipUpdateTime")))
 
 
-class Addresses:
+class InterfaceAddresses:
     """The addresses of interfaces, which never change: read once."""
 
     def __init__(self) -> None:

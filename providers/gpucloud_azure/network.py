@@ -16,7 +16,7 @@ from gpucloud.resources import Order, Ref, ResourceKind, SnapshotOrder, Tags, Vo
 from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.errors import reading
-from gpucloud_azure.find import CLOUD, Addresses, private_in, public_in
+from gpucloud_azure.find import CLOUD, InterfaceAddresses, private_in, public_in
 from gpucloud_azure.ids import api, group_id, id_in
 from gpucloud_azure.json_paths import plain
 from gpucloud_azure.sizes import accelerates_networking
@@ -166,7 +166,7 @@ class Announced:
 
 
 def make(
-    order: Order, record: Record, clients: Clients, addresses: Addresses, announced: Announced
+    order: Order, record: Record, clients: Clients, addresses: InterfaceAddresses, announced: Announced
 ) -> list[str]:
     """Creates what an order's machines need, or finds it; returns the ids of their interfaces.
 

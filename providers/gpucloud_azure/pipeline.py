@@ -106,9 +106,9 @@ class Sense(SansIOHTTPPolicy[Any, Any]):
 class AuditPolicy(HTTPPolicy[Any, Any]):
     """Reports every changing call, before it is sent and with its outcome."""
 
-    def __init__(self, witness: CallObserver) -> None:
+    def __init__(self, observer: CallObserver) -> None:
         super().__init__()
-        self._witness = witness
+        self._observer = observer
 
     def send(self, request: Any) -> Any:
         """Passes the request on."""
@@ -117,7 +117,7 @@ class AuditPolicy(HTTPPolicy[Any, Any]):
         if action is None:
             return self.next.send(request)
         call = ApiCall(cloud="azure", region=region_in(path), action=action.permission, target=path)
-        answered = self._witness(call)
+        answered = self._observer(call)
         try:
             response = self.next.send(request)
         except Exception as error:
@@ -131,7 +131,7 @@ class AuditPolicy(HTTPPolicy[Any, Any]):
 
 
 def policies_of(
-    profile: Profile, credential: TokenCredential, scope: str, endpoint: str, witness: CallObserver | None
+    profile: Profile, credential: TokenCredential, scope: str, endpoint: str, observer: CallObserver | None
 ) -> list[Any]:
     """A new chain of policies for one client: the SDK links them to each other, so none is shared."""
     from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
@@ -145,7 +145,7 @@ def policies_of(
         ReadRetries(),
         Proxies(profile),
         AllowList(endpoint),
-        *([AuditPolicy(witness)] if witness is not None else []),
+        *([AuditPolicy(observer)] if observer is not None else []),
         ARMChallengeAuthenticationPolicy(credential, scope),
         HttpLoggingPolicy(),
     ]

@@ -61,7 +61,7 @@ class AzureProvider:
         account = AzureAccount(Clients(profile))
         self.own_account = account
         # Caches of values that cannot change; two threads at the same time would only send a call twice.
-        self._addresses = find.Addresses()
+        self._addresses = find.InterfaceAddresses()
         self._announced = network.Announced()
         self._key: Prefetch[str] | None = None
         self._preflight = AzurePreflight(account)

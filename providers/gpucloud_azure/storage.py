@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
 from gpucloud.clouds.fetch import is_trusted
-from gpucloud.clouds.kit import bounded, gone_is_fine, witnessed
+from gpucloud.clouds.kit import bounded, gone_is_fine, observed
 from gpucloud.clouds.object_store import (
     ObjectStore,
     StorageGrant,
@@ -221,7 +221,7 @@ def _change(
     url = _address(clients, place, path, rights)
     request = HttpRequest(method, url, headers={"x-ms-version": VERSION, **headers}, content=content)
     call = ApiCall(cloud="azure", region=place.region, action=f"{_BLOBS}/{permission}", target=path)
-    with witnessed(clients.witness, call, classify):
+    with observed(clients.observer, call, classify):
         clients.anonymous().send_request(request).raise_for_status()
 
 

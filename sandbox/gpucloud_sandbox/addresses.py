@@ -28,7 +28,7 @@ class NoAddressError(Exception):
     """All addresses are in use."""
 
 
-class Addresses:
+class AddressPool:
     """Which instance has which address. A freed address is reused only after all others. Persistent."""
 
     def __init__(self, database: Database) -> None:

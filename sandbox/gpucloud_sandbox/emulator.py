@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from werkzeug.wrappers import Request, Response
 
-from gpucloud_sandbox.addresses import Addresses
+from gpucloud_sandbox.addresses import AddressPool
 from gpucloud_sandbox.boxes import BoxSpec
 from gpucloud_sandbox.clock import Clock
 from gpucloud_sandbox.database import Database
@@ -154,7 +154,7 @@ class World:
     ledger: Ledger
     market: Market
     dials: Dials
-    addresses: Addresses
+    addresses: AddressPool
     boxes: BoxHost
     box_environ: dict[str, str] = field(default_factory=dict[str, str])
     token: Callable[[int], str] = field(default=lambda digits: secrets.token_hex((digits + 1) // 2)[:digits])

@@ -74,12 +74,12 @@ class Ledger:
         with self._database.transaction() as connection:
             self._alive = _alive(connection)
 
-    def born(self, entry: Entry, at: datetime) -> None:
+    def begin_billing(self, entry: Entry, at: datetime) -> None:
         """Records that a resource is billed from now on."""
         self._add(at, "born", entry.cloud, entry.id, entry.as_document())
         self._alive[entry.cloud, entry.id] = entry
 
-    def died(self, cloud: str, id_: str, at: datetime, reason: str) -> None:
+    def end_billing(self, cloud: str, id_: str, at: datetime, reason: str) -> None:
         """Records that a resource is no longer billed; does nothing for one that is not."""
         entry = self._alive.pop((cloud, id_), None)
         if entry is not None:
@@ -88,7 +88,7 @@ class Ledger:
     def reset(self, at: datetime) -> None:
         """Records the end of everything; :meth:`history` starts again."""
         for entry in self.billing():
-            self.died(entry.cloud, entry.id, at, "reset")
+            self.end_billing(entry.cloud, entry.id, at, "reset")
         self._add(at, "reset", "", "", {})
 
     def _add(self, at: datetime, event: str, cloud: str, id_: str, entry: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 from gpucloud.processes import namespace
-from gpucloud_sandbox.addresses import Addresses
+from gpucloud_sandbox.addresses import AddressPool
 from gpucloud_sandbox.boxes import Boxes
 from gpucloud_sandbox.clock import Clock
 from gpucloud_sandbox.connections import Server
@@ -103,7 +103,7 @@ def build(folder: Path, *, emulated: Sequence[Any] = (), boxes: BoxHost | None =
         ledger=Ledger(database),
         market=Market(database),
         dials=Dials(database),
-        addresses=Addresses(database),
+        addresses=AddressPool(database),
         boxes=boxes or Boxes(folder / "boxes", on_power_off=powered_off, now=clock.now),
     )
     makers = emulated or [entry.load() for entry in entry_points(group=ENTRY_POINTS)]

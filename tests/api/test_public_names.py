@@ -33,7 +33,7 @@ EVENTS = (
 )
 ERRORS = (
     "GpucloudError UsageError SpecError NoOfferError PriceError BudgetError CloudError OutcomeUnknownError"
-    " OwedError PolicyError SetupFailedError BoxLostError ConnectionFailedError NotCopiedError"
+    " CleanupIncompleteError PolicyError SetupFailedError BoxLostError ConnectionFailedError NotCopiedError"
     " NotFetchedError InterruptedBySignal ErrorClass"
 )
 FLEET = "Fleet Reconciled Cluster NodeClass Slot SlotState Action"

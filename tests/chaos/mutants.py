@@ -139,20 +139,20 @@ MUTANTS = (
     ),
     Mutant(
         "an open call is owed",
-        "gpucloud/ending/owed.py",
+        "gpucloud/ending/pending.py",
         '        if intent.status == "open":\n',
         "        if False:\n",
     ),
     Mutant(
         "a disk is owed",
-        "gpucloud/ending/owed.py",
+        "gpucloud/ending/pending.py",
         "if row.ref.kind.billable and row.state",
         "if row.ref.kind is ResourceKind.INSTANCE and row.state",
     ),
     Mutant(
         "what is owed is told",
         "gpucloud/ending/teardown.py",
-        "            raise owed_error(box, left, trouble)\n        context.tasks.pause(pause_s)\n",
+        "            raise incomplete_error(box, left, trouble)\n        context.tasks.pause(pause_s)\n",
         "            return\n        context.tasks.pause(pause_s)\n",
     ),
     Mutant(
@@ -474,8 +474,8 @@ MUTANTS = (
     Mutant(
         "the cloud's clock counts",
         "gpucloud/ending/sweep.py",
-        "box, now = boxes.get(box_id), survey.clocks[cloud]",
-        "box, now = boxes.get(box_id), max(survey.clocks.values())",
+        "box, now = boxes.get(box_id), discovery.clocks[cloud]",
+        "box, now = boxes.get(box_id), max(discovery.clocks.values())",
         SWEEP,
     ),
     Mutant(

@@ -46,8 +46,8 @@ import gpucloud.ending.stopping
 import gpucloud.journal.sqlite.database
 import gpucloud.market.catalog
 import gpucloud.runs.code
-import gpucloud.runs.deserted
 import gpucloud.runs.job
+import gpucloud.runs.orphaned
 import gpucloud.runs.results
 import gpucloud.runs.run
 import gpucloud.runs.tend
@@ -56,7 +56,7 @@ import gpucloud.ssh.data
 import gpucloud.storage.mounting
 import gpucloud.storage.snapshots
 import gpucloud_azure.create
-from gpucloud import Cluster, GpucloudError, NodeClass, OwedError, SlotState, Spec
+from gpucloud import CleanupIncompleteError, Cluster, GpucloudError, NodeClass, SlotState, Spec
 from gpucloud.bring_up.bring_up import NotReadyError, UnfitError
 from gpucloud.cli.app import Call, Switches
 from gpucloud.cli.context import App
@@ -171,10 +171,10 @@ def main() -> None:
         (gpucloud.runs.results, "reach", told),
         (gpucloud.runs.results, "disconnect", told),
         (gpucloud.runs.results, "rsync_down", brought),
-        (gpucloud.runs.deserted, "reach", told),
-        (gpucloud.runs.deserted, "jobs", ended),
-        (gpucloud.runs.deserted, "keep_logs", told),
-        (gpucloud.runs.deserted, "rsync_down", brought),
+        (gpucloud.runs.orphaned, "reach", told),
+        (gpucloud.runs.orphaned, "jobs", ended),
+        (gpucloud.runs.orphaned, "keep_logs", told),
+        (gpucloud.runs.orphaned, "rsync_down", brought),
         (gpucloud.api.fetching, "keep_logs", told),
         (gpucloud.runs.job, "Follower", Over),
     ):
@@ -211,7 +211,7 @@ def engine(line: Sequence[str], switches: Switches) -> None:
         fleet = client.engines.fleet(lab)
         wanted = lab.slots("t4")
         done = fleet.up(wanted) if line[1] == "up" else fleet.reconcile({wanted[0]: datetime.now(UTC)})
-    for trouble in sorted(done.troubles, key=lambda each: not isinstance(each, OwedError)):
+    for trouble in sorted(done.troubles, key=lambda each: not isinstance(each, CleanupIncompleteError)):
         raise trouble
     for slot in done.slots:
         if slot.state is not SlotState.READY:

@@ -20,7 +20,7 @@ from gpucloud.cli.app import COMMANDS, functions_of, relays
 from gpucloud.cli.failure import as_text, report
 from gpucloud.cli.output import Output, encode
 from gpucloud.config import find_owner, find_paths
-from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OwedError, UsageError
+from gpucloud.errors import CleanupIncompleteError, CloudError, ErrorClass, InterruptedBySignal, UsageError
 from gpucloud.redaction import redact
 from gpucloud.rendering.table import Table
 from gpucloud.rendering.texts import clean
@@ -349,7 +349,7 @@ def test_a_clouds_refusal_is_told_in_its_own_words_with_what_was_tried() -> None
 
 
 def test_what_is_left_is_told_with_the_command_that_ends_it() -> None:
-    error = OwedError(
+    error = CleanupIncompleteError(
         "the box may still run",
         left=[{"kind": "instance", "id": "i-1", "cloud": "aws", "region": "us-east-1", "price": None}],
         owed_command="gpucloud down x",
@@ -362,7 +362,7 @@ def test_what_is_left_is_told_with_the_command_that_ends_it() -> None:
     ("error", "line", "code"),
     [
         (UsageError("x"), ["list"], 2),
-        (OwedError("x"), ["down"], 8),
+        (CleanupIncompleteError("x"), ["down"], 8),
         (KeyboardInterrupt(), ["list"], 130),
         (typer.Abort(), ["list"], 130),
         (InterruptedBySignal("x", signum=signal.SIGTERM), ["exec", "box"], 143),

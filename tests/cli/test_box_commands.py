@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.cli.sync import Way, read_way
+from gpucloud.cli.sync import CopyRequest, read_way
 from gpucloud.errors import UsageError
 from gpucloud_sandbox.client import SandboxClient
 from tests.forked import ForkServer
@@ -313,13 +313,13 @@ def end_shared_connection(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("ends", "way"),
     [
-        (("src", "mine:dst"), Way("mine", up=True, source="src", destination="dst")),
-        (("src/", "mine:"), Way("mine", up=True, source="src/", destination="")),
-        (("mine:/a:b", "here"), Way("mine", up=False, source="/a:b", destination="here")),
-        (("./a:b", "mine:c"), Way("mine", up=True, source="./a:b", destination="c")),
+        (("src", "mine:dst"), CopyRequest("mine", up=True, source="src", destination="dst")),
+        (("src/", "mine:"), CopyRequest("mine", up=True, source="src/", destination="")),
+        (("mine:/a:b", "here"), CopyRequest("mine", up=False, source="/a:b", destination="here")),
+        (("./a:b", "mine:c"), CopyRequest("mine", up=True, source="./a:b", destination="c")),
     ],
 )
-def test_the_end_with_a_name_and_a_colon_is_on_the_box(ends: tuple[str, str], way: Way) -> None:
+def test_the_end_with_a_name_and_a_colon_is_on_the_box(ends: tuple[str, str], way: CopyRequest) -> None:
     assert read_way(*ends) == way
 
 

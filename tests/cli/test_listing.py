@@ -19,7 +19,7 @@ import yaml
 from gpucloud.api.box import Box
 from gpucloud.cli.failure import as_text
 from gpucloud.cli.output import Output, wrapped
-from gpucloud.errors import OwedError
+from gpucloud.errors import CleanupIncompleteError
 from gpucloud.rendering.table import Cell
 from gpucloud.rendering.terminal import Column, fit, lines_of, shortened, sorted_rows
 from gpucloud.rendering.texts import counted
@@ -289,7 +289,7 @@ def test_what_may_be_billed_is_told_in_columns_and_per_hour() -> None:
         "price": {"amount": "7.79", "currency": "CNY"},
     }
     disk = {"kind": "disk", "id": "vol-12", "cloud": "aws", "price": None}
-    lines = as_text(OwedError("left", left=[machine, disk])).splitlines()
+    lines = as_text(CleanupIncompleteError("left", left=[machine, disk])).splitlines()
     assert lines[2:4] == ["    instance  i-1     aws  CNY 7.7900/h", "    disk      vol-12  aws"]
 
 

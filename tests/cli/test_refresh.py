@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.config import make_private
-from gpucloud.market.refresh import ASKED_AT_ONCE, FRUITLESS, Wanted
+from gpucloud.market.refresh import ASKED_AT_ONCE, FRUITLESS, PriceScope
 from gpucloud_pricing import Market as Snapshot
 from gpucloud_pricing import Price
 from gpucloud_pricing.history import PriceHistory
@@ -220,9 +220,9 @@ def test_what_is_not_answered_after_all_repetitions_stays_as_old_as_it_was(
         monkeypatch.setenv(name, value)
     size = "Standard_NC4as_T4_v3"
     wanted = {
-        "aws": Wanted(instance_types=["g4dn.xlarge"], regions=["us-east-1"]),
-        "azure": Wanted(instance_types=[size], regions=["eastus"]),
-        "alibaba": Wanted(instance_types=["ecs.gn6i-c4g1.xlarge"], regions=["us-east-1"]),
+        "aws": PriceScope(instance_types=["g4dn.xlarge"], regions=["us-east-1"]),
+        "azure": PriceScope(instance_types=[size], regions=["eastus"]),
+        "alibaba": PriceScope(instance_types=["ecs.gn6i-c4g1.xlarge"], regions=["us-east-1"]),
     }
     prices = make_private(cli.home / "state-sandbox") / "prices.db"
     assert not any(cloud.failures for cloud in refreshed(prices, wanted).values())
@@ -249,7 +249,9 @@ def test_a_source_that_never_answers_is_left_alone_after_a_while(
     )
     cli.sandbox.calls(clear=True)
     prices = make_private(cli.home / "state-sandbox") / "prices.db"
-    wanted = {"alibaba": Wanted(instance_types=types, regions=["us-east-1", "cn-hangzhou", "eu-central-1"])}
+    wanted = {
+        "alibaba": PriceScope(instance_types=types, regions=["us-east-1", "cn-hangzhou", "eu-central-1"])
+    }
     failures = refreshed(prices, wanted)["alibaba"].failures
     sent = sum(call["count"] for call in cli.sandbox.calls() if call["action"] == "DescribePrice")
     assert FRUITLESS <= sent < FRUITLESS + ASKED_AT_ONCE

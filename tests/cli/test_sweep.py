@@ -83,6 +83,13 @@ def test_a_lost_journal_on_three_clouds(cli: Shell) -> None:
     assert cli.sandbox.status()["billing"] == []
 
 
+def test_the_command_has_a_second_name(cli: Shell) -> None:
+    """For whom a sweep is a search of parameters."""
+    found = cli("clean", "--json")
+    assert (found.code, found.json["schema"]) == (0, "gpucloud.sweep/v1")
+    assert "Usage: gpucloud sweep" in cli("clean", "--help").out
+
+
 def test_a_sweep_with_nothing_to_find_changes_nothing(cli: Shell) -> None:
     swept = cli("sweep", "--yes", "--json")
     assert (swept.code, swept.json["found"], swept.json["price_per_hour"]["amount"]) == (0, [], "0")

@@ -87,9 +87,9 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     lost.folder.mkdir()
     context = lost.context()
     for _ in range(4):  # lists lag
-        survey = finish(context, begin(context, Search(owner=OWNER)))
-    assert {resource.ref for resource in survey.suspects} == bad
-    boxes, troubles = adopt_found(context, survey, Market.load())
+        discovery = finish(context, begin(context, Search(owner=OWNER)))
+    assert {resource.ref for resource in discovery.suspects} == bad
+    boxes, troubles = adopt_found(context, discovery, Market.load())
     assert ({box.id for box in boxes}, troubles) == ({"b-1", "b-3"}, [])
     assert settle(context) == []
     finds = look(context, owner=OWNER, older_than=timedelta()).finds
@@ -116,10 +116,10 @@ def test_a_name_that_lives_in_a_cloud_is_taken_with_an_empty_journal_too(
         (bench.context(), "x", False),
     ):
         for _ in range(4):  # lists lag
-            survey = finish(context, begin(context, search, {"aws": None}))
-        assert {resource.ref.kind for resource in survey.resources} == {ResourceKind.INSTANCE}
+            discovery = finish(context, begin(context, search, {"aws": None}))
+        assert {resource.ref.kind for resource in discovery.resources} == {ResourceKind.INSTANCE}
         with pytest.raises(UsageError, match="not in this journal") if refused else nullcontext():
-            refuse_taken_name(context, name, survey)
+            refuse_taken_name(context, name, discovery)
 
 
 def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_path: Path) -> None:

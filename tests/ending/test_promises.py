@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from gpucloud.ending.discovery import begin, finish
-from gpucloud.ending.owed import owed
+from gpucloud.ending.pending import pending_deletions
 from gpucloud.ending.reconcile import refresh, remains, settle
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import CloudError, ErrorClass, OwedError
+from gpucloud.errors import CleanupIncompleteError, CloudError, ErrorClass
 from gpucloud.journal.errors import RunTakenError
 from gpucloud.journal.events import Gone, GoneOnce, Made, StateChanged, named
 from gpucloud.journal.facts import Facts, Wanted
@@ -96,7 +96,7 @@ def test_a_call_whose_answers_are_all_lost_is_looked_up(bench: Bench) -> None:
 def test_a_call_that_the_cloud_calls_wrong_is_not_repeated(bench: Bench) -> None:
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.BAD_PARAM), times=999)
-    with pytest.raises((CloudError, OwedError)):
+    with pytest.raises((CloudError, CleanupIncompleteError)):
         launch(bench.context(), bench.terms(), bench.offers())
     assert [call.action for call in cloud.calls].count("create") == 1
 
@@ -119,7 +119,7 @@ def test_a_disk_alone_is_owed(bench: Bench) -> None:
         journal.write(box, Gone(resource=named(row.ref, row.name)))
     disk = a_ref(kind=ResourceKind.DISK, id="vol-1")
     journal.write(box, Made(resource=named(disk, "x")))
-    assert [item.ref for item in owed(bench.context().journal, box)] == [disk]
+    assert [item.ref for item in pending_deletions(bench.context().journal, box)] == [disk]
 
 
 def test_a_thing_that_is_shown_again_is_there_again(bench: Bench) -> None:
@@ -190,8 +190,8 @@ def test_half_a_view_of_a_region_is_none(bench: Bench) -> None:
     bench.clock.sleep(3600)
     blind = replace(bench, kind=HalfBlind)
     context = blind.context()
-    survey = finish(context, begin(context, Search(owner=OWNER)))
-    assert (survey.resources, [region.region for region in survey.unread]) == ((), ["us-east-1"])
+    discovery = finish(context, begin(context, Search(owner=OWNER)))
+    assert (discovery.resources, [region.region for region in discovery.unread]) == ((), ["us-east-1"])
 
 
 def test_a_second_signal_ends_the_process_at_once_with_the_command_that_cleans_up() -> None:

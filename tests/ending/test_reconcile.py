@@ -19,11 +19,11 @@ from gpucloud.ending.recover import adopt_found
 from gpucloud.ending.sweep import end, look
 from gpucloud.ending.teardown import take_down
 from gpucloud.errors import (
+    CleanupIncompleteError,
     CloudError,
     ErrorClass,
     GpucloudError,
     NoOfferError,
-    OwedError,
     Scope,
     UsageError,
 )
@@ -163,7 +163,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_asked(bench: Bench, 
     context = bench.context()
     if owed:
         bench.providers[0].cloud.fail("create", ConnectionLost(), times=999)
-        with pytest.raises(OwedError):
+        with pytest.raises(CleanupIncompleteError):
             launch(context, bench.terms(), bench.offers())
     else:
         ready(bench)
@@ -187,7 +187,7 @@ def test_what_a_create_that_was_cut_off_has_made_is_ended(bench: Bench) -> None:
     cloud = bench.providers[0].cloud
     cloud.listed = Pace()
     blind = [cloud.fail(action, ConnectionLost(), times=9999) for action in ("list", "delete")]
-    with pytest.raises(OwedError):
+    with pytest.raises(CleanupIncompleteError):
         launch(bench.context(), bench.terms(), bench.offers())
     assert bench.machines() == 1
     for fault in blind:
@@ -277,7 +277,7 @@ def test_what_cannot_be_finished_is_said_and_left_for_the_next_command(bench: Be
     context.journal.write(box, StateChanged(state=BoxState.DELETING))
     cloud.fail("delete", cloud.say(ErrorClass.AUTH), times=99)
     [trouble] = settle(context)
-    assert isinstance(trouble, OwedError)
+    assert isinstance(trouble, CleanupIncompleteError)
     assert [each.id for each in remains(context, context.journal.boxes(owner=OWNER))] == [box.id]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpucloud.ending.reconcile import refresh, refresh_all, settle
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import CloudError, ErrorClass, OwedError
+from gpucloud.errors import CleanupIncompleteError, CloudError, ErrorClass
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Claim
@@ -89,7 +89,7 @@ def test_boxes_for_which_there_was_no_time_are_named_and_not_begun(bench: Bench)
     bench.kind = Slow
     context = bench.context()
     troubles = settle(context, budget_s=30)
-    assert all(isinstance(trouble, OwedError) for trouble in troubles)
+    assert all(isinstance(trouble, CleanupIncompleteError) for trouble in troubles)
     assert "two may still be billed" in troubles[-1].message
     assert {row.state for row in context.journal.resources("b-two")} == {"made"}
 

@@ -128,8 +128,8 @@ def test_a_box_that_is_taken_in_by_its_tags_ends_from_outside_or_that_is_said(
     elsewhere = replace(bench, folder=bench.folder / "other")
     elsewhere.folder.mkdir()
     context = elsewhere.context()
-    survey = finish(context, begin(context, Search(owner=context.owner)))
-    [box], troubles = adopt_found(context, survey, Market.load())
+    discovery = finish(context, begin(context, Search(owner=context.owner)))
+    [box], troubles = adopt_found(context, discovery, Market.load())
     assert box.state is BoxState.READY
     assert machine.ends_at == (None if refused else expires_at)
     assert [each.hint for each in troubles] == (

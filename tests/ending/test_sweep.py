@@ -15,7 +15,7 @@ from gpucloud.costs.resource_prices import price_of
 from gpucloud.ending.discovery import EVERYWHERE, DiscoveryResult, begin, by_box, finish
 from gpucloud.ending.recover import adopt_box, state_of
 from gpucloud.ending.sweep import OLD_ENOUGH, Find, SweepReason, end, judge, look, look_again
-from gpucloud.errors import OwedError
+from gpucloud.errors import CleanupIncompleteError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Place, Volume
 from gpucloud.journal.lifecycle import BoxState, Lease, new_id
@@ -73,7 +73,7 @@ def volume(expires: str = LATER) -> Resource:
 
 CASES: list[tuple[str, Resource, Any, SweepReason | None]] = [
     # --- of a box that the journal does not know
-    ("an old stranger is a leak", found(), None, SweepReason.NOT_IN_JOURNAL),
+    ("an old untracked resource is a leak", found(), None, SweepReason.NOT_IN_JOURNAL),
     ("a young one may be about to be written down", found(A_MINUTE), None, SweepReason.YOUNG),
     ("the age that counts is reached exactly", found(OLD_ENOUGH), None, SweepReason.NOT_IN_JOURNAL),
     (
@@ -246,11 +246,11 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
         a_machine(tags=BadTags(shown={"owner": owner, "box": "b-x"}, wrong="gpucloud:expires is 'soon'"))
         for owner in (OWNER, "u-other")
     )
-    survey = DiscoveryResult(
+    discovery = DiscoveryResult(
         resources=(), unread=(), left_out={}, clocks={"aws": NOW}, suspects=(ours, theirs)
     )
     boxes = {"b-x": known(BoxState.DELETED)}
-    finds = judge(survey, boxes, mine=Search(owner=OWNER), older_than=timedelta(), may_take=lambda _: True)
+    finds = judge(discovery, boxes, mine=Search(owner=OWNER), older_than=timedelta(), may_take=lambda _: True)
     assert {find.resource.ref: (find.reason, find.unwanted) for find in finds} == {
         ours.ref: (SweepReason.BAD_TAGS, False),
         theirs.ref: (SweepReason.OTHER_OWNER, False),
@@ -260,10 +260,10 @@ def test_a_thing_of_ours_whose_tags_gpucloud_never_wrote_is_listed_and_left_alon
 def judged(
     resources: list[Resource], *boxes: Any, owner: str = OWNER, older_than: timedelta = OLD_ENOUGH
 ) -> list[Find]:
-    survey = DiscoveryResult(resources=tuple(resources), unread=(), left_out={}, clocks={"aws": NOW})
+    discovery = DiscoveryResult(resources=tuple(resources), unread=(), left_out={}, clocks={"aws": NOW})
     journal = {box.id: box for box in boxes if box is not None}
     return judge(
-        survey,
+        discovery,
         journal,
         mine=Search(owner=owner),
         older_than=older_than,
@@ -318,8 +318,8 @@ def test_ages_and_ends_go_by_the_clock_of_the_cloud() -> None:
         replace(found(), ref=a_ref(cloud=cloud, kind=ResourceKind.DISK)) for cloud in ("aws", "azure")
     )
     clocks = {"aws": NOW, "azure": NOW - AN_HOUR}
-    survey = DiscoveryResult(resources=resources, unread=(), left_out={}, clocks=clocks)
-    finds = judge(survey, {}, mine=Search(owner=OWNER), older_than=OLD_ENOUGH, may_take=lambda _: True)
+    discovery = DiscoveryResult(resources=resources, unread=(), left_out={}, clocks=clocks)
+    finds = judge(discovery, {}, mine=Search(owner=OWNER), older_than=OLD_ENOUGH, may_take=lambda _: True)
     assert {find.resource.ref.cloud: find.reason for find in finds} == {
         "aws": SweepReason.NOT_IN_JOURNAL,
         "azure": SweepReason.YOUNG,
@@ -393,7 +393,7 @@ def test_a_box_that_was_found_is_in_the_journal_before_anything_of_it_is_ended(b
     context = bench.context()
     first = look(context, owner=OWNER, older_than=OLD_ENOUGH)
     [trouble] = end(context, list(first.finds), MARKET)
-    assert isinstance(trouble, OwedError)
+    assert isinstance(trouble, CleanupIncompleteError)
     assert [box.state for box in bench.context().journal.boxes(owner=OWNER)] == [BoxState.DELETING]
     bench.providers[0].cloud.denied.clear()
     sweep(bench)
@@ -406,7 +406,7 @@ def test_what_is_taken_into_a_journal_between_the_looks_is_left_alone(bench: Ben
     bench.clock.sleep(3600)
     context = bench.context()
     first = look(context, owner=OWNER, older_than=OLD_ENOUGH)
-    [(_, resources)] = by_box(resource for resource in first.survey.resources)
+    [(_, resources)] = by_box(resource for resource in first.discovery.resources)
     other_shell = bench.context()
     assert adopt_box(other_shell, resources, BoxState.READY, MARKET)
     assert look_again(context, first, owner=OWNER, older_than=OLD_ENOUGH).finds == ()
@@ -419,15 +419,15 @@ def test_a_region_that_cannot_be_read_is_said_and_nothing_is_concluded_of_it(ben
     bench.providers[0].cloud.deny("list", "us-east-1")
     swept = look(bench.context(), owner=OWNER, older_than=timedelta())
     assert swept.finds == ()
-    assert [region.region for region in swept.survey.unread] == ["us-east-1"]
+    assert [region.region for region in swept.discovery.unread] == ["us-east-1"]
 
 
 def test_a_cloud_that_does_not_answer_is_unread_where_something_was_there(bench: Bench) -> None:
     live(bench)
     bench.providers[0].cloud.deny("account")
-    survey = finish(bench.context(), begin(bench.context(), Search()))
-    assert [(each.cloud, each.region) for each in survey.unread] == [("aws", EVERYWHERE)]
-    assert isinstance(survey.unread[0], UnreadableRegion)
+    discovery = finish(bench.context(), begin(bench.context(), Search()))
+    assert [(each.cloud, each.region) for each in discovery.unread] == [("aws", EVERYWHERE)]
+    assert isinstance(discovery.unread[0], UnreadableRegion)
 
 
 def test_a_stray_of_a_living_box_is_ended_and_the_box_is_not(bench: Bench) -> None:
@@ -463,8 +463,8 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     before = bench.context().journal.box("b-named")
     forget_everything(bench)
     context = bench.context()
-    survey = finish(context, begin(context, Search(owner=OWNER)))
-    [(owner, resources)] = by_box(survey.resources)
+    discovery = finish(context, begin(context, Search(owner=OWNER)))
+    [(owner, resources)] = by_box(discovery.resources)
     box = adopt_box(context, resources, BoxState.READY, MARKET)
     assert box is not None
     assert (owner, box.name, box.run_id, box.op) == (OWNER, before.name, "ci-7", before.op)
@@ -485,8 +485,8 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
 def test_two_found_boxes_of_one_name_get_two(bench: Bench) -> None:
     live(bench, "b-1")
     context = bench.context()
-    survey = finish(context, begin(context, Search(owner=OWNER)))
-    [(_, resources)] = by_box(survey.resources)
+    discovery = finish(context, begin(context, Search(owner=OWNER)))
+    [(_, resources)] = by_box(discovery.resources)
     tags = resources[0].tags
     assert isinstance(tags, Tags)
     others = [replace(resource, tags=replace(tags, box="b-other")) for resource in resources]

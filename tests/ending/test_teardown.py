@@ -12,7 +12,7 @@ import pytest
 from gpucloud.ending.resolution import is_second_machine
 from gpucloud.ending.teardown import TIDY_S, take_down
 from gpucloud.ending.unrecorded import end_unrecorded
-from gpucloud.errors import ErrorClass, OwedError
+from gpucloud.errors import CleanupIncompleteError, ErrorClass
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Volume
@@ -72,7 +72,7 @@ def test_a_box_is_told_once_and_before_anything_of_it_is_deleted(bench: Bench) -
     context = replace(
         bench.context(), before_end=lambda _, ended: told.append((ended.name, bench.machines()))
     )
-    with pytest.raises(OwedError):
+    with pytest.raises(CleanupIncompleteError):
         take_down(context, box, once=True)
     take_down(context, box)
     assert told == [(box.name, 1)]
@@ -92,7 +92,7 @@ def test_an_end_that_another_process_does_not_finish_is_owed(bench: Bench) -> No
     """Its new holder lives, as far as its lease says."""
     box = launched(bench)
     bench.kind = overtaken(bench, box)
-    with pytest.raises(OwedError, match="may still be billed: instance"):
+    with pytest.raises(CleanupIncompleteError, match="may still be billed: instance"):
         take_down(bench.context(), box, budget_s=20)
 
 
@@ -134,13 +134,13 @@ def test_what_was_lost_and_found_may_have_nodes_that_were_made_with_the_others(
 def test_without_the_journal_nothing_is_concluded_from_a_list_that_is_refused(bench: Bench) -> None:
     box = launched(bench)
     bench.providers[0].cloud.deny("list")
-    with pytest.raises(OwedError, match="may still be billed"):
+    with pytest.raises(CleanupIncompleteError, match="may still be billed"):
         end_unrecorded(bench.context(), box, budget_s=30)
 
 
 def test_without_the_journal_and_without_time_a_box_is_owed(bench: Bench) -> None:
     box = launched(bench)
-    with pytest.raises(OwedError, match="no time is left"):
+    with pytest.raises(CleanupIncompleteError, match="no time is left"):
         end_unrecorded(bench.context(), box, budget_s=0)
 
 
@@ -176,7 +176,7 @@ def a_volume(bench: Bench) -> Box:
 
 def test_a_volume_that_may_have_been_made_is_owed_until_it_would_be_shown(bench: Bench) -> None:
     volume = a_volume(bench)
-    with pytest.raises(OwedError, match="volume 'data' may still be billed") as owed:
+    with pytest.raises(CleanupIncompleteError, match="volume 'data' may still be billed") as owed:
         take_down(bench.context(), volume, once=True)
     assert [each["kind"] for each in owed.value.left] == ["disk"]
     assert owed.value.owed_command == "gpucloud volume delete data --yes"

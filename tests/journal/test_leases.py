@@ -17,7 +17,7 @@ from gpucloud.clouds.abilities import Traits
 from gpucloud.clouds.provider import Record
 from gpucloud.ending.reconcile import settle
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import ErrorClass, GpucloudError, InterruptedBySignal, OwedError
+from gpucloud.errors import CleanupIncompleteError, ErrorClass, GpucloudError, InterruptedBySignal
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Place
@@ -91,7 +91,7 @@ def ended_elsewhere(bench: Bench, *, after: timedelta = timedelta()) -> None:
     context = another(bench)
     taken = context.take(context.journal.box("b-1"))
     assert taken is not None
-    with suppress(OwedError):
+    with suppress(CleanupIncompleteError):
         take_down(context, taken, budget_s=1)
     context.journal.release(taken)
 
@@ -268,7 +268,7 @@ def test_whoever_takes_over_looks_again_after_the_window_for_a_call_that_may_lea
     bench.clock.sleep(3600)
     taken = another(bench).take(box)
     assert taken is not None
-    with pytest.raises(OwedError):
+    with pytest.raises(CleanupIncompleteError):
         take_down(another(bench), taken, budget_s=CONSISTENCY_WINDOW.total_seconds() / 2)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds() / 2)
     assert take_down(another(bench), taken, budget_s=60).state is BoxState.DELETED
@@ -382,6 +382,6 @@ def test_a_signal_during_a_create_does_not_make_a_silent_try_a_refused_one(bench
     cloud.fail("create", ConnectionLost())
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
     context = replace(bench.context(), tasks=context.tasks)
-    with pytest.raises((InterruptedBySignal, OwedError)):
+    with pytest.raises((InterruptedBySignal, CleanupIncompleteError)):
         launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
     assert [intent.status for intent in context.journal.intents()] == ["watched"]

@@ -69,7 +69,6 @@ TWO_THINGS = frozenset(
         *("AttemptDocument", "ShareDocument", "SourceDocument", "TroubleDocument", "UnreadDocument"),
         "CallDocument",  # a call that the sandbox received, and one that was audited
         *("Part", "Snapshot"),  # of the public library of prices, and of the public API
-        *("Addresses", "Boot", "Oss", "Wanted", "Way"),  # still to be renamed
     }
 )
 """The names that several classes have."""

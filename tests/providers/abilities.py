@@ -11,7 +11,7 @@ A = TypeVar("A")
 
 ABILITIES: Sequence[type[object]] = (
     abilities.AccessPolicies,
-    abilities.Addresses,
+    abilities.AddressAssociation,
     abilities.Audit,
     abilities.Boot,
     abilities.Checkup,

@@ -30,10 +30,10 @@ def check_objects(provider: Provider, address: str) -> None:
     assert audit is not None
     seen: list[tuple[str, str]] = []
 
-    def witness(call: ApiCall, /):  # type: ignore[no-untyped-def]
+    def observer(call: ApiCall, /):  # type: ignore[no-untyped-def]
         return lambda outcome, _: seen.append((call.action.rpartition(":")[2].rpartition("/")[2], outcome))
 
-    audit.watch(witness)
+    audit.watch(observer)
     cloud = Cloud(provider=provider, backoff=Backoff(budget_s=0))
     place, _ = stores.locate(cloud, address)
     data = bytes(range(256)) * 20

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpucloud.clouds.abilities import Addresses
+from gpucloud.clouds.abilities import AddressAssociation
 from gpucloud.errors import ErrorClass, Scope
 from gpucloud.resources import Machine, Ref, ResourceKind, Search, State
 from gpucloud_aws import errors
@@ -163,7 +163,7 @@ def addressed(aws: AwsProvider, record: Remembered) -> list[Machine]:
     machines = launched(aws, record)
     assert [each.public_ip for each in machines] == [None, None]
     for machine, id_ in zip(machines, made(record, "eipalloc-"), strict=True):
-        able(aws, Addresses).give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
+        able(aws, AddressAssociation).give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
     return machines
 
 
@@ -173,7 +173,7 @@ def test_instances_with_several_interfaces_get_addresses_of_their_own(aws: AwsPr
     given = {each["AllocationId"]: each for each in ec2(REGION).describe_addresses()["Addresses"]}
     for machine, id_ in zip(machines, made(record, "eipalloc-"), strict=True):
         # as after a lost answer
-        able(aws, Addresses).give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
+        able(aws, AddressAssociation).give_address(machine.ref, at(ResourceKind.ADDRESS, id_))
         seen = aws.get(machine.ref)
         assert isinstance(seen, Machine)
         assert (seen.public_ip, seen.address_apart) == (given[id_]["PublicIp"], True)

@@ -14,12 +14,12 @@ import pytest
 
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import CloudError, OwedError
+from gpucloud.errors import CleanupIncompleteError, CloudError
 from gpucloud.journal.facts import Price
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
-from gpucloud.purchase.attempt import Boot, Terms
+from gpucloud.purchase.attempt import BootData, Terms
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import launch
 from gpucloud.runtime.context import Context
@@ -82,7 +82,7 @@ def launched(folder: Path, cloud: str, **changes: Any) -> Box:
         nodes=1,
         disk_gib=100,
         image="ubuntu-22.04",
-        boots=defaultdict(lambda: Boot(user_data=b"#cloud-config\n{}\n")),
+        boots=defaultdict(lambda: BootData(user_data=b"#cloud-config\n{}\n")),
         listed=defaultdict(dict[str, Price]),
         prices=Agreement(usd=lambda amount, _currency: amount),
         allow_from=("203.0.113.7/32",),
@@ -129,7 +129,7 @@ def test_a_machine_whose_deletion_is_refused_still_ends_from_outside(
     context = context_of(tmp_path)
     taken = context.take(box, by_force=True)
     assert taken is not None
-    with pytest.raises(OwedError):
+    with pytest.raises(CleanupIncompleteError):
         take_down(context, taken, budget_s=30)
     assert len(compute(clouds)) == 1
     clouds.clock(advance_s=(TTL + timedelta(minutes=10)).total_seconds())

@@ -21,7 +21,7 @@ import pytest
 from gpucloud.clouds.abilities import MISSING, NO_PRICE, OTHER_TYPE
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Provider
-from gpucloud.market.refresh import ASKED_AT_ONCE, Refreshed, Wanted
+from gpucloud.market.refresh import ASKED_AT_ONCE, PriceScope, Refreshed
 from gpucloud_aws.spot_advisor import MOST_BYTES
 from gpucloud_pricing.history import PriceHistory
 from tests.builders import START, Clock
@@ -38,7 +38,7 @@ __all__ = ["alibaba_environment"]
 
 GPUS = {"aws": "g4dn.xlarge", "azure": "Standard_NC4as_T4_v3", "alibaba": "ecs.gn6i-c4g1.xlarge"}
 WANTED = {
-    cloud: Wanted(instance_types=[name], regions=["eastus" if cloud == "azure" else "us-east-1"])
+    cloud: PriceScope(instance_types=[name], regions=["eastus" if cloud == "azure" else "us-east-1"])
     for cloud, name in GPUS.items()
 }
 LATER = timedelta(days=3)
@@ -312,7 +312,7 @@ def test_a_feed_that_is_down_is_waited_for_once_and_not_with_every_question(clou
         now = clouds.clock
         return Cloud(provider=provider, sleep=now.sleep, monotonic=lambda: now().timestamp())
 
-    wanted = {"azure": Wanted(instance_types=sizes)}
+    wanted = {"azure": PriceScope(instance_types=sizes)}
     failures = refreshed(clouds.folder / "prices.db", wanted, clouds.clock, patient)["azure"].failures
     assert len(failures) == len(sizes)
     asked = Counter(sent.query["$filter"].split("'")[-2] for sent in clouds.azure.calls("GET", AZURE.action))
@@ -420,7 +420,7 @@ def test_a_region_that_does_not_say_what_it_sells_fails_alone(clouds: Clouds) ->
     clouds.alibaba.say("DescribeRegions", {"Regions": {"Region": regions}})
     denied, sells = alibaba_wire.refusal("Forbidden.RAM", status=403), selling(GPUS["alibaba"])
     clouds.alibaba.say("DescribeAvailableResource", denied, sells)
-    wanted = {"alibaba": Wanted(instance_types=[GPUS["alibaba"]])}
+    wanted = {"alibaba": PriceScope(instance_types=[GPUS["alibaba"]])}
     result = refreshed(clouds.folder / "prices.db", wanted, clouds.clock)["alibaba"]
     (failed,) = result.failures
     assert failed in {"what us-east-1 sells", "what cn-beijing sells"}, "whichever asked first"

@@ -19,7 +19,7 @@ from gpucloud.ending.reconcile import settle
 from gpucloud.ending.settlement import settle_box
 from gpucloud.ending.teardown import end_machines, take_down
 from gpucloud.ending.unrecorded import end_unrecorded
-from gpucloud.errors import GpucloudError, OwedError
+from gpucloud.errors import CleanupIncompleteError, GpucloudError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -92,7 +92,7 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
     bench.kind = Deaf
     context = bench.context()
     [trouble] = in_time(lambda: settle(context))
-    assert isinstance(trouble, OwedError)
+    assert isinstance(trouble, CleanupIncompleteError)
     assert "and 35 more may still be billed: alibaba did not answer" in trouble.message
     assert context.journal.box("b-1").state is BoxState.DELETED
     assert context.is_unresponsive("alibaba")
@@ -150,7 +150,7 @@ def test_a_down_of_several_boxes_ends_those_beside_the_one_that_cannot_be_ended(
     ended = end_all(bench.context(), boxes, troubles)
     assert [box.name for box in ended] == ["b-2", "b-3"]
     [trouble] = troubles
-    assert isinstance(trouble, OwedError)
+    assert isinstance(trouble, CleanupIncompleteError)
     assert "'b-1' may still be billed" in trouble.message
     assert bench.context().journal.box("b-1").lease is None
 
@@ -161,7 +161,7 @@ def test_every_box_is_asked_to_end_before_any_is_waited_for(bench: Bench) -> Non
     cloud = bench.providers[0].cloud
     cloud.ends = Pace(seconds=3600)
     troubles = settle(bench.context())
-    assert [type(trouble) for trouble in troubles] == [OwedError] * 4
+    assert [type(trouble) for trouble in troubles] == [CleanupIncompleteError] * 4
     assert {str(machine.state) for machine in cloud.machines()} == {"stopping"}
 
 
@@ -192,7 +192,7 @@ def test_after_a_signal_no_loop_goes_on_for_longer_than_a_minute(
     with context.tasks.listening(), context.tasks.finishing():
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(OwedError):
+        with pytest.raises(CleanupIncompleteError):
             ends(context, box)
     took_s = (bench.clock() - began).total_seconds()
     assert took_s == pytest.approx(AFTER_SIGNAL_S if signalled else 600, abs=10)
@@ -205,7 +205,7 @@ def test_a_search_waits_for_a_silent_cloud_no_longer_than_it_was_told_and_names_
     context = bench.context()
     patience = WaitPolicy(first_s=0.5, whole_s=GENEROUS_S, news_s=0.2)
     began = time.monotonic()
-    survey = finish(context, begin(context, Search(owner=context.owner)), patience)
+    discovery = finish(context, begin(context, Search(owner=context.owner)), patience)
     assert time.monotonic() - began < GENEROUS_S
-    assert {resource.ref.cloud for resource in survey.resources} == {"aws"}
-    assert [(each.cloud, each.region) for each in survey.unread] == [("alibaba", "*")]
+    assert {resource.ref.cloud for resource in discovery.resources} == {"aws"}
+    assert [(each.cloud, each.region) for each in discovery.unread] == [("alibaba", "*")]

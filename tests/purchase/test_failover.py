@@ -13,7 +13,14 @@ import pytest
 
 from gpucloud.ending.reconcile import refresh, remains, settle
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import CloudError, ErrorClass, OutcomeUnknownError, OwedError, PriceError, Scope
+from gpucloud.errors import (
+    CleanupIncompleteError,
+    CloudError,
+    ErrorClass,
+    OutcomeUnknownError,
+    PriceError,
+    Scope,
+)
 from gpucloud.journal.errors import NameTakenError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
@@ -127,7 +134,7 @@ def test_no_other_offer_is_tried_while_the_outcome_of_one_is_unknown(bench: Make
     b = bench()
     cloud = b.providers[0].cloud
     cloud.fail("create", ConnectionLost(), times=999)
-    with pytest.raises(OwedError) as caught:
+    with pytest.raises(CleanupIncompleteError) as caught:
         launch(b.context(), b.terms(), b.offers())
     assert isinstance(caught.value.__cause__, OutcomeUnknownError)
     assert caught.value.left[0]["kind"] == "instance"
@@ -141,7 +148,7 @@ def test_what_was_owed_is_closed_after_the_window_and_the_name_is_free(bench: Ma
     b = bench()
     cloud = b.providers[0].cloud
     fault = cloud.fail("create", ConnectionLost(), times=999)
-    with pytest.raises(OwedError):
+    with pytest.raises(CleanupIncompleteError):
         launch(b.context(), b.terms(), b.offers())
     cloud.faults.remove(fault)
     b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
@@ -156,7 +163,7 @@ def test_a_machine_that_appears_late_is_found_and_taken_down(bench: Make) -> Non
     cloud = b.providers[0].cloud
     fault = cloud.fail("create", ConnectionLost(), times=999, applied=True)
     looks = [cloud.fail(action, ConnectionLost(), times=999) for action in ("get", "list")]
-    with pytest.raises(OwedError):
+    with pytest.raises(CleanupIncompleteError):
         launch(b.context(), b.terms(), b.offers())
     assert b.machines() == 1
     for each in (fault, *looks):
@@ -257,7 +264,7 @@ def test_other_credentials_change_nothing(bench: Make) -> None:
     box = launch(context, b.terms(), b.offers())
     b.providers[0].cloud.account = "account-2"
     calls = len(b.providers[0].cloud.mutating())
-    with pytest.raises(OwedError, match="account-1"):
+    with pytest.raises(CleanupIncompleteError, match="account-1"):
         take_down(b.context(), box, budget_s=10)
     assert len(b.providers[0].cloud.mutating()) == calls
 

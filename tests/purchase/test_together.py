@@ -12,7 +12,7 @@ from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.ending.down import AT_ONCE as MOST
 from gpucloud.ending.down import end_all
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import ErrorClass, GpucloudError, OwedError
+from gpucloud.errors import CleanupIncompleteError, ErrorClass, GpucloudError
 from gpucloud.journal.events import Made, Released, StateChanged, Taken, named
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -98,7 +98,7 @@ def test_boxes_that_never_end_leave_time_for_the_others(tmp_path: Path) -> None:
     troubles: list[GpucloudError] = []
     ended = end_all(bench.context(), [*stuck, *others], troubles)
     assert [box.name for box in ended] == ["c-0", "c-1"]
-    assert [type(trouble) for trouble in troubles] == [OwedError] * MOST
+    assert [type(trouble) for trouble in troubles] == [CleanupIncompleteError] * MOST
 
 
 class Stubborn(MemoryProvider):
@@ -122,7 +122,7 @@ def test_a_node_that_cannot_be_ended_keeps_none_of_the_others(
     monkeypatch.setattr(Stubborn, "kept", None)
     box = ready(bench, "b-1", nodes=AT_ONCE)
     bench.kind = Stubborn
-    with pytest.raises(OwedError) as raised:
+    with pytest.raises(CleanupIncompleteError) as raised:
         take_down(bench.context(), box, budget_s=600)
     assert Stubborn.kept in [each["id"] for each in raised.value.left]
     rows = bench.context().journal.resources("b-1")

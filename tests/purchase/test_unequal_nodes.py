@@ -16,7 +16,7 @@ from gpucloud.costs.spend import charges, per_hour
 from gpucloud.ending.discovery import begin, finish
 from gpucloud.ending.reconcile import refresh, refresh_all, settle
 from gpucloud.ending.teardown import take_down
-from gpucloud.errors import OwedError
+from gpucloud.errors import CleanupIncompleteError
 from gpucloud.journal.events import Made, StateChanged, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
 from gpucloud.journal.records import Box
@@ -108,12 +108,12 @@ def test_a_cloud_whose_sdk_is_missing_breaks_no_command_about_others(tmp_path: P
     [trouble] = refresh_all(context, [here, lost])
     assert "Azure needs its SDK" in trouble.message
     assert "Azure needs its SDK" in settle(context)[0].message
-    survey = finish(context, begin(context, Search(owner=OWNER)))
-    assert {resource.ref.cloud for resource in survey.resources} == {"aws"}
-    assert [region.cloud for region in survey.unread] == ["azure"]
+    discovery = finish(context, begin(context, Search(owner=OWNER)))
+    assert {resource.ref.cloud for resource in discovery.resources} == {"aws"}
+    assert [region.cloud for region in discovery.unread] == ["azure"]
     assert take_down(context, here, budget_s=600).state is BoxState.DELETED
     before = clock()
-    with pytest.raises(OwedError, match="Azure needs its SDK"):
+    with pytest.raises(CleanupIncompleteError, match="Azure needs its SDK"):
         take_down(context, lost, budget_s=600)
     assert clock() - before < timedelta(minutes=1)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpucloud.errors import (
+    CleanupIncompleteError,
     CloudError,
     ErrorClass,
     GpucloudError,
     NoOfferError,
     OutcomeUnknownError,
-    OwedError,
     PriceError,
 )
 from gpucloud.journal.lifecycle import BoxState
@@ -49,7 +49,7 @@ def failure(error_class: ErrorClass, kind: type[CloudError] = CloudError) -> Clo
         (failure(ErrorClass.SERVER), False, True),
         (failure(ErrorClass.BAD_PARAM), False, False),
         (failure(ErrorClass.CAPACITY, OutcomeUnknownError), False, False),
-        (OwedError("something is left"), False, False),
+        (CleanupIncompleteError("something is left"), False, False),
         (NoOfferError("nothing matches"), False, False),
     ],
     ids=lambda each: type(each).__name__ + str(getattr(each, "error_class", "")),

@@ -7,11 +7,11 @@ import pytest
 from gpucloud.bring_up.bring_up import NotReadyError, UnfitError
 from gpucloud.errors import (
     BoxLostError,
+    CleanupIncompleteError,
     CloudError,
     ErrorClass,
     GpucloudError,
     NoOfferError,
-    OwedError,
     PriceError,
     UsageError,
 )
@@ -38,7 +38,7 @@ from gpucloud.ssh.client import ConnectionFailedError, Failure
         (PriceError("x"), None, "never above the limit"),
         (NoOfferError("x"), None, "nothing matches"),
         (RestartAskedError(), Loss.REQUEST, "the command asked"),
-        (OwedError("x"), None, "nothing is bought while something may still be billed"),
+        (CleanupIncompleteError("x"), None, "nothing is bought while something may still be billed"),
         (StaleWriterError("x", "run"), None, "another process has the run now"),
         (UsageError("x"), None, "the spec is wrong"),
     ],

@@ -456,7 +456,7 @@ def test_buckets_that_oss_refuses_are_refused(alibaba: Alibaba, name: str) -> No
 
 
 OF_THE_BODY = {"Accept-Encoding", "Content-Length", "Content-MD5", "Content-Type", "x-oss-meta-"}
-"""What the transport says, or the caller's own names: with any value it is honoured."""
+"""What the transport says, or the caller's own names: with any value it is supported."""
 
 METHODS = {
     "Abort": "DELETE",
@@ -490,7 +490,7 @@ def test_every_other_member_of_the_sdks_model_is_refused_by_name(client: Any, op
         (position, name)
         for position, name in members
         if position in {"header", "query"}
-        and not table.honours(name.lower(), "x")
+        and not table.supports(name.lower(), "x")
         and name not in OF_THE_BODY
     }
     method = next((verb for start, verb in METHODS.items() if operation.startswith(start)), "GET")

@@ -1,4 +1,4 @@
-"""What the emulated Azure honours in a PUT is what a GET shows, member by member."""
+"""What the emulated Azure supports in a PUT is what a GET shows, member by member."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from gpucloud_sandbox.azure.api_versions import versions_of
 from gpucloud_sandbox.azure.members import TABLE
-from gpucloud_sandbox.honoured import leaves
+from gpucloud_sandbox.supported import leaves
 from tests.sandbox.azure_lab import (
     ADDRESS,
     GROUP,
@@ -33,17 +33,17 @@ HEADERS = {"If-Match", "If-None-Match"}  # tests/sandbox/test_azure_conditions.p
 
 UNSHOWN = {
     "properties.osProfile.customData": "a secret: the machine alone reads it",
-    "properties.storageProfile.osDisk.managedDisk.id": "honoured where the disk exists: of what a GET showed",
+    "properties.storageProfile.osDisk.managedDisk.id": "supported where the disk exists, from a GET",
     "properties.networkProfile.networkApiVersion": "of described interfaces, which are shown as such",
     "properties.networkProfile.networkInterfaceConfigurations": "as above",
     "properties.completionPercent": "read-only, and ignored in what a GET showed",
-    "properties.ipAddress": "honoured where it is the address's own: of what a GET showed",
+    "properties.ipAddress": "supported where it is the address's own: of what a GET showed",
     "properties.virtualMachines": "as above",
     "properties.securityRules.id": "as above",
     "properties.subnets.id": "as above",
     "properties.ipConfigurations.id": "as above",
 }
-"""The honoured members that no body below has, or no GET shows, and why."""
+"""The supported members that no body below has, or no GET shows, and why."""
 
 
 def data_disk(azure: Azure) -> str:
@@ -267,7 +267,7 @@ WALKS: dict[str, list[Make]] = {
     "Microsoft.Network/publicIPAddresses": [full_address],
     "Microsoft.Network/networkInterfaces": [interface],
 }
-"""By type: bodies that have every honoured member between them."""
+"""By type: bodies that have every supported member between them."""
 
 
 def stated(body: Any) -> Iterator[tuple[str, str]]:

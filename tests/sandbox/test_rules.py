@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud_sandbox.addresses import Addresses, NoAddressError
+from gpucloud_sandbox.addresses import AddressPool, NoAddressError
 from gpucloud_sandbox.database import Database, Shelf
 from gpucloud_sandbox.ledger import Entry, Ledger, read_billing
 from gpucloud_sandbox.market import Market, PriceMove, Stock, in_usd
@@ -60,10 +60,10 @@ def test_yuan_are_summed_in_dollars() -> None:
 
 def test_the_ledger_bills_what_was_born_and_has_not_died(database: Database, tmp_path: Path) -> None:
     ledger = Ledger(database)
-    ledger.born(entry("a"), NOW)
-    ledger.born(entry("b"), NOW)
-    ledger.died("aws", "a", NOW, "deleted")
-    ledger.died("aws", "never", NOW, "deleted")
+    ledger.begin_billing(entry("a"), NOW)
+    ledger.begin_billing(entry("b"), NOW)
+    ledger.end_billing("aws", "a", NOW, "deleted")
+    ledger.end_billing("aws", "never", NOW, "deleted")
     assert [each.id for each in ledger.billing()] == ["b"]
     assert [each.id for each in Ledger(database).billing()] == ["b"]
     assert [each.id for each in read_billing(tmp_path / "sandbox.db")] == ["b"]
@@ -75,7 +75,7 @@ def test_the_ledger_bills_what_was_born_and_has_not_died(database: Database, tmp
 
 
 def test_what_was_not_finished_is_as_if_it_had_never_begun(database: Database) -> None:
-    ledger, shelf, addresses = Ledger(database), Shelf(database, "aws"), Addresses(database)
+    ledger, shelf, addresses = Ledger(database), Shelf(database, "aws"), AddressPool(database)
 
     def fail_halfway() -> None:
         with database.transaction():
@@ -84,7 +84,7 @@ def test_what_was_not_finished_is_as_if_it_had_never_begun(database: Database) -
 
     def change() -> None:
         shelf.put("us-east-1", "instance", "i-1", {"InstanceId": "i-1"})
-        ledger.born(entry("i-1"), NOW)
+        ledger.begin_billing(entry("i-1"), NOW)
         addresses.take("i-1", but="198.51.100.7")
 
     with pytest.raises(RuntimeError):
@@ -108,7 +108,7 @@ def test_what_is_in_memory_is_what_is_on_disk(database: Database, tmp_path: Path
 
 
 def test_addresses_go_round_and_never_meet_the_caller(database: Database) -> None:
-    addresses = Addresses(database)
+    addresses = AddressPool(database)
     first = addresses.take("a", but="198.51.100.7")
     addresses.free(first)
     assert addresses.take("b", but="198.51.100.7") != first

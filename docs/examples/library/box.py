@@ -3,7 +3,7 @@
 import sys
 from decimal import Decimal
 
-from gpucloud import Client, GpucloudError, OwedError, Spec, Workload
+from gpucloud import CleanupIncompleteError, Client, GpucloudError, Spec, Workload
 
 SPEC = Spec(gpu="T4", ttl="1h", max_price="0.60")
 
@@ -28,7 +28,7 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except OwedError as error:
+    except CleanupIncompleteError as error:
         sys.exit(f"{error.message}\nThis ends it: {error.owed_command}")
     except GpucloudError as error:  # nothing is left
         print(f"{error.message}\n{error.hint or ''}", file=sys.stderr)

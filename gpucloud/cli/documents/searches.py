@@ -26,7 +26,7 @@ class UnjudgedDocument(TypedDict):
     wrong: str | None
 
 
-class StrangerDocument(TypedDict):
+class UntrackedDocument(TypedDict):
     """A resource that belongs to no living box in this journal.
 
     Attributes:
@@ -56,7 +56,7 @@ class ListDocument(TypedDict):
     boxes: list[BoxDocument]
     volumes: NotRequired[list[VolumeDocument]]
     snapshots: NotRequired[list[SnapshotDocument]]
-    strangers: NotRequired[list[StrangerDocument]]
+    strangers: NotRequired[list[UntrackedDocument]]
     unread: NotRequired[list[UnreadDocument]]
     left_out: NotRequired[dict[str, str]]
 

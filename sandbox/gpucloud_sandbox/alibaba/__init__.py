@@ -60,7 +60,7 @@ class AlibabaSandbox:
         self._world = world
         self._shelf = Shelf(world.database, CLOUD)
         self._signatures = Signatures()
-        self._oss = oss.Oss(world, self._shelf, HOME)
+        self._oss = oss.EmulatedOss(world, self._shelf, HOME)
         kept = world.database.setting("alibaba_credentials")
         if kept is None:
             kept = {"key": f"LTAI5tSANDBOX{world.token(11)}", "secret": world.token(30)}

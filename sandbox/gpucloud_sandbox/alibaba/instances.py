@@ -213,13 +213,13 @@ def end(region: Region, instance: Document, reason: str, at: datetime) -> None:
         return
     id_, ledger = instance["InstanceId"], region.world.ledger
     region.put("instance", {**instance, "_gone_at": stamp(at)})
-    ledger.died(CLOUD, id_, at, reason)
+    ledger.end_billing(CLOUD, id_, at, reason)
     let_go(region, id_)
     interfaces.let_go(region, id_)
     address = instance.get("_public_ip")
     if address:
         region.world.addresses.free(address)
-        ledger.died(CLOUD, address, at, "freed with its instance")
+        ledger.end_billing(CLOUD, address, at, "freed with its instance")
     boxes.end(region, instance)
 
 

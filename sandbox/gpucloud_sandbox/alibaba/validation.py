@@ -1,4 +1,4 @@
-"""Which parameters each call takes: types, which must be there (``api.json``), and which are honoured."""
+"""Which parameters each call takes: types, which must be there (``api.json``), and which are supported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.alibaba.wire import AlibabaError, nested
 
 _FORMS = {
@@ -104,8 +104,8 @@ Source: alibabacloud-ecs20140526 7.11.8, the request models.
 """
 
 
-HONOURED = honoured.read("gpucloud_sandbox.alibaba")
-"""The honoured members of each emulated call."""
+HONOURED = supported.read("gpucloud_sandbox.alibaba")
+"""The supported members of each emulated call."""
 
 
 @cache
@@ -180,7 +180,7 @@ def check(product: str, action: str, flat: Mapping[str, str]) -> None:
 
 
 def check_emulated(product: str, action: str, flat: Mapping[str, str]) -> None:
-    """Refuses a call that is not emulated, and the first member that is not honoured.
+    """Refuses a call that is not emulated, and the first member that is not supported.
 
     The real cloud ignores parameters that it does not know; a typing error would go unnoticed there.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.aws import (
     boxes,
     callers,
@@ -76,7 +76,7 @@ class AwsSandbox:
     def __init__(self, world: World) -> None:
         self._world = world
         self._shelf = Shelf(world.database, CLOUD)
-        self._honoured = honoured.read(__name__)
+        self._supported = supported.read(__name__)
         kept = world.database.setting("aws_credentials")
         if kept is None:
             kept = {"key": f"AKIASANDBOX{world.token(9).upper()}", "secret": world.token(40)}
@@ -257,7 +257,7 @@ class AwsSandbox:
         parameters = wire.parse(
             operation, request.get_data(as_text=True), request.values, request.path, request.args.to_dict()
         )
-        refused = self._honoured[call.service, call.action].refused(parameters)
+        refused = self._supported[call.service, call.action].refused(parameters)
         if refused is not None:
             raise not_emulated(f"{call.action}: {refused}")
         region = self._region(call.region, caller)
@@ -294,7 +294,7 @@ class AwsSandbox:
         operation = wire.operation("s3", call.action)
         body = s3_wire.body_of(request)
         parameters = s3_wire.members_of(operation, request, body.content)
-        refused = self._honoured["s3", call.action].refused(parameters)
+        refused = self._supported["s3", call.action].refused(parameters)
         if refused is not None:
             raise not_emulated(f"{call.action}: {refused}")
         permissions.check(self._world, caller, storage.demands(call.action, parameters))

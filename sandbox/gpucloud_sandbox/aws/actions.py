@@ -162,7 +162,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
 }
 
 EMULATED = frozenset(ACTIONS) | {("s3", call) for call in storage.CALLS}
-"""All calls that have a row in ``honoured.toml``; S3's own wire format is why it is not among the actions."""
+"""The calls with a row in ``supported.toml``; S3's own wire format is why it is not among the actions."""
 
 DRY_RUNS_ITSELF = frozenset({"RunInstances", "TerminateInstances"})
 """What looks at ``DryRun`` after its own checks; for all else it is looked at before."""

@@ -44,9 +44,9 @@ def begin(
         token=token,
         tags=tags,
     )
-    region.world.ledger.born(entry, region.now)
+    region.world.ledger.begin_billing(entry, region.now)
 
 
 def end(region: Region, id_: str, reason: str) -> None:
     """Bills a resource no longer; does nothing for one that is not billed."""
-    region.world.ledger.died(CLOUD, id_, region.now, reason)
+    region.world.ledger.end_billing(CLOUD, id_, region.now, reason)

@@ -296,7 +296,7 @@ def end(region: Region, instance: Document, reason: str, at: datetime) -> None:
     _explain(instance, reason, at)
     instance["_gone_at"] = region.later(region.world.dials.pace.transition_s)
     region.put("instance", instance)
-    region.world.ledger.died(CLOUD, instance["InstanceId"], at, reason)
+    region.world.ledger.end_billing(CLOUD, instance["InstanceId"], at, reason)
     close_request(region, instance, reason)
     boxes.end(region, instance)
 
@@ -310,7 +310,7 @@ def stop(region: Region, instance: Document, reason: str, at: datetime) -> None:
     instance["_stopped_at"] = region.later(region.world.dials.pace.transition_s)
     free_public_address(region, instance, "freed as its instance stopped")
     region.put("instance", instance)
-    region.world.ledger.died(CLOUD, instance["InstanceId"], at, reason)
+    region.world.ledger.end_billing(CLOUD, instance["InstanceId"], at, reason)
     boxes.stop(region, instance)
 
 
@@ -356,7 +356,7 @@ def _finish(region: Region, instance: Document) -> None:
         if mapping["Ebs"]["DeleteOnTermination"]:
             region.drop("volume", volume["VolumeId"])
             region.world.boxes.wipe(volume["VolumeId"])
-            ledger.died(CLOUD, volume["VolumeId"], region.now, "deleted with its instance")
+            ledger.end_billing(CLOUD, volume["VolumeId"], region.now, "deleted with its instance")
         else:
             detached(region, volume)
     for id_ in instance["_interfaces"]:

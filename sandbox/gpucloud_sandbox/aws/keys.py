@@ -115,4 +115,4 @@ def forget(world: World) -> None:
     """Ends the bills of all keys: they are moto's, which forgets them when the sandbox stops."""
     for entry in world.ledger.billing():
         if entry.cloud == CLOUD and entry.kind == "key":
-            world.ledger.died(CLOUD, entry.id, world.clock.now(), "forgotten when the sandbox stopped")
+            world.ledger.end_billing(CLOUD, entry.id, world.clock.now(), "forgotten when the sandbox stopped")

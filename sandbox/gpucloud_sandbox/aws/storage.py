@@ -158,7 +158,7 @@ def forget_lost(world: World) -> None:
     """Bills no bucket any longer that went with an earlier process."""
     for entry in world.ledger.billing():
         if (entry.cloud, entry.kind) == (CLOUD, "storage"):
-            world.ledger.died(CLOUD, entry.id, world.clock.now(), "the sandbox was restarted")
+            world.ledger.end_billing(CLOUD, entry.id, world.clock.now(), "the sandbox was restarted")
 
 
 def _check_owner(call: str, parameters: Mapping[str, Any]) -> None:

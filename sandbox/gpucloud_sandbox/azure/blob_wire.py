@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.azure.wire import AzureError
 
 
@@ -52,10 +52,10 @@ OPERATIONS: Mapping[tuple[str, int, str], tuple[str, Right]] = {
 
 HONOURED = {
     operation: row
-    for (service, operation), row in honoured.read("gpucloud_sandbox.azure").items()
+    for (service, operation), row in supported.read("gpucloud_sandbox.azure").items()
     if service == "blob"
 }
-"""By operation: the members of its address, and its headers in lower case, that it honours."""
+"""By operation: the members of its address, and its headers in lower case, that it supports."""
 
 SIGNATURE = frozenset(
     {
@@ -118,7 +118,7 @@ def name_of(request: Request, names: list[str]) -> str:
 
 
 def check_emulated(name: str, request: Request) -> None:
-    """Refuses the first member of a request that its operation does not honour.
+    """Refuses the first member of a request that its operation does not support.
 
     Args:
         name: the operation.

@@ -63,7 +63,7 @@ def make_disk(subscription: Subscription, document: Document, body: Json) -> Non
         document["managedBy"] = old["managedBy"]
     if old is None or gib > old["properties"]["diskSizeGB"]:
         if old:
-            subscription.died(old, "grows")
+            subscription.end_billing(old, "grows")
         _bill(subscription, document)
 
 
@@ -89,7 +89,7 @@ def _new(subscription: Subscription) -> Document:
 def _bill(subscription: Subscription, disk: Document) -> None:
     billed = next(size for size in BILLED_GIB if size >= disk["properties"]["diskSizeGB"])
     price = subscription.world.market.disk_price(CLOUD, disk["location"], billed)
-    subscription.born("disk", disk, price.amount, price.currency)
+    subscription.begin_billing("disk", disk, price.amount, price.currency)
 
 
 def create_root(subscription: Subscription, machine: Document, id_: str, gib: int, image: Image) -> None:
@@ -258,7 +258,7 @@ def release(subscription: Subscription, machine: Document) -> None:
 
 def end_disk(subscription: Subscription, disk: Document, reason: str) -> None:
     """A disk goes."""
-    subscription.died(disk, reason)
+    subscription.end_billing(disk, reason)
     subscription.drop(DISK, disk["id"])
     subscription.world.boxes.wipe(disk["properties"]["uniqueId"])
 

@@ -151,7 +151,7 @@ def settle(subscription: Subscription) -> None:
             elif kind == ACCOUNT:
                 storage.delete_account(subscription, each)
             else:
-                subscription.died(each, "deleted with its resource group")
+                subscription.end_billing(each, "deleted with its resource group")
                 subscription.drop(kind, each["id"])
         for id_ in [
             id_ for id_ in subscription.all(DEPLOYMENT) if id_.startswith(canonical(group["id"]) + "/")

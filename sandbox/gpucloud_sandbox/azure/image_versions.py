@@ -70,7 +70,7 @@ def make_version(subscription: Subscription, document: Document, body: Json) -> 
     }
     price = subscription.world.market.snapshot_price(CLOUD, document["location"], gib)
     replicas = profile["targetRegions"][0]["regionalReplicaCount"]
-    subscription.born("snapshot", document, price.amount * replicas, price.currency)
+    subscription.begin_billing("snapshot", document, price.amount * replicas, price.currency)
     snapshots.copy_files(subscription, source, document["_files"])
 
 
@@ -208,7 +208,7 @@ def delete_version(subscription: Subscription, version: Document) -> None:
 
 def end_version(subscription: Subscription, version: Document, reason: str) -> None:
     """A version goes."""
-    subscription.died(version, reason)
+    subscription.end_billing(version, reason)
     subscription.world.boxes.wipe(version["_files"])
     subscription.drop(VERSION, version["id"])
 

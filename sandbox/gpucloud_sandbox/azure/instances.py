@@ -29,7 +29,7 @@ NEXT = {"starting": "running", "stopping": "stopped", "deallocating": "deallocat
 
 def bill(subscription: Subscription, machine: Document) -> None:
     """A machine has a place from now on, and is billed for it."""
-    subscription.born(
+    subscription.begin_billing(
         "instance", machine, Decimal(machine["_price"]), machine["_currency"], zone=machine["_zone"] or None
     )
 
@@ -192,7 +192,7 @@ def _take_back(subscription: Subscription, machine: Document) -> Document:
     if machine["_eviction"] == "Delete":
         return delete(subscription, machine, "evicted", gone_at=machine["_evicted_at"])
     if machine["_power"] != "deallocated":
-        subscription.died(machine, "evicted")
+        subscription.end_billing(machine, "evicted")
         disks.note_power(subscription, machine)
     boxes.stop(subscription, machine)
     return subscription.put(MACHINE, {**machine, "_power": "deallocated", "_evicted_at": None})
@@ -213,7 +213,7 @@ def delete(
         return machine
     properties = {**machine["properties"], "provisioningState": DELETING}
     gone_at = gone_at or subscription.later(subscription.transition_s)
-    subscription.died(machine, reason)
+    subscription.end_billing(machine, reason)
     boxes.end(subscription, machine)
     return subscription.put(MACHINE, {**machine, "properties": properties, "_gone_at": gone_at})
 
@@ -244,7 +244,7 @@ def settle(subscription: Subscription) -> None:
             changes["_power"] = NEXT[machine["_power"]]
         settled = subscription.put(MACHINE, {**machine, **changes}) if changes else machine
         if changes.get("_power") == "deallocated":
-            subscription.died(settled, settled["_reason"])
+            subscription.end_billing(settled, settled["_reason"])
             disks.note_power(subscription, settled)
         if settled["_evicted_at"] and settled["_evicted_at"] <= now:
             settled = _take_back(subscription, settled)

@@ -29,7 +29,7 @@ from gpucloud_sandbox.azure.subscription import (
 )
 from gpucloud_sandbox.azure.wire import AzureError, Json
 from gpucloud_sandbox.database import Document
-from gpucloud_sandbox.honoured import leaves
+from gpucloud_sandbox.supported import leaves
 
 _CHANGEABLE = (
     "hardwareProfile.vmSize",
@@ -269,7 +269,7 @@ def _resized(subscription: Subscription, machine: Document, size: str) -> Docume
         )
         if failure is not None:
             raise AzureError(*failure, 409)
-        subscription.died(machine, "changes its size")
+        subscription.end_billing(machine, "changes its size")
     properties = {**machine["properties"], "hardwareProfile": {"vmSize": type_.name}}
     changed: Document = {
         **machine,

@@ -1,4 +1,4 @@
-"""Refuses calls that are not emulated, and members of requests that are not honoured."""
+"""Refuses calls that are not emulated, and members of requests that are not supported."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any
 
 from werkzeug.wrappers import Request
 
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.azure import validation
 from gpucloud_sandbox.azure.wire import AzureError, Json, body_of
 
-_ROWS = honoured.read("gpucloud_sandbox.azure")
+_ROWS = supported.read("gpucloud_sandbox.azure")
 TABLE = {call.lower(): (call, row) for (service, call), row in _ROWS.items() if service != "blob"}
-"""By call in lower case: the call, and the members that it honours."""
+"""By call in lower case: the call, and the members that it supports."""
 _HEADERS = ("If-Match", "If-None-Match", "x-ms-authorization-auxiliary")
 """The headers of requests that change what a call does."""
 _OF_ALL_CALLS = {"api-version", "$skiptoken"}
 
 
 def check(call: str, request: Request) -> None:
-    """Passes a call whose members are all honoured.
+    """Passes a call whose members are all supported.
 
     Bodies that Azure itself would refuse pass: the handler refuses them, after the caller's permissions.
 
@@ -41,7 +41,7 @@ def check(call: str, request: Request) -> None:
 
 
 def check_members(call: str, body: Json, options: Json | None = None) -> None:
-    """Passes members that a call honours.
+    """Passes members that a call supports.
 
     Args:
         call: as the table writes it.
@@ -49,7 +49,7 @@ def check_members(call: str, body: Json, options: Json | None = None) -> None:
         options: its query and headers.
 
     Raises:
-        AzureError: one is not honoured.
+        AzureError: one is not supported.
     """
     try:
         read = validation.read(call, body, again=True)

@@ -150,7 +150,7 @@ def make_address(subscription: Subscription, document: Document, body: Json) -> 
             text = "There are no public addresses left."
             raise AzureError("PublicIPCountLimitReached", text) from None
         price = subscription.world.market.address_price(CLOUD, document["location"])
-        subscription.born("address", document, price.amount, price.currency)
+        subscription.begin_billing("address", document, price.amount, price.currency)
     document["properties"]["ipAddress"] = document["_address"]
 
 
@@ -364,7 +364,7 @@ def _in_block(source: str, block: str) -> bool:
 def end_address(subscription: Subscription, address: Document, reason: str) -> None:
     """An address is given back."""
     subscription.world.addresses.free(address["_address"])
-    subscription.died(address, reason)
+    subscription.end_billing(address, reason)
     subscription.drop(ADDRESS, address["id"])
 
 

@@ -46,7 +46,7 @@ class Route:
 
     @property
     def call(self) -> str:
-        """The call as ``honoured.toml`` names it: method (``LIST`` for a GET of several) and type."""
+        """The call as ``supported.toml`` names it: method (``LIST`` for a GET of several) and type."""
         namespace, words = self.namespace or "Microsoft.Resources", list(self.rest)
         if self.namespace and words in ([], ["register"]):
             namespace, words = "Microsoft.Resources", ["providers", self.namespace, *words]

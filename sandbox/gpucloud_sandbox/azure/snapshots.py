@@ -43,7 +43,7 @@ def make_snapshot(subscription: Subscription, document: Document, body: Json) ->
     document["properties"]["creationData"] |= {"sourceUniqueId": source["properties"]["uniqueId"]}
     gib = source["properties"]["diskSizeGB"]
     price = subscription.world.market.snapshot_price(CLOUD, document["location"], gib)
-    subscription.born("snapshot", document, price.amount, price.currency)
+    subscription.begin_billing("snapshot", document, price.amount, price.currency)
     document["_driver"] = source.get("_driver", "")
     copy_files(subscription, source, document["properties"]["uniqueId"])
 
@@ -210,6 +210,6 @@ def delete_snapshot(subscription: Subscription, snapshot: Document) -> None:
             failed = {**each["properties"], "copyCompletionError": {"errorCode": code, "errorMessage": text}}
             stopped = progress(subscription, each)
             subscription.put(SNAPSHOT, {**each, "properties": failed, "_stopped": stopped})
-    subscription.died(snapshot, "deleted")
+    subscription.end_billing(snapshot, "deleted")
     subscription.world.boxes.wipe(snapshot["properties"]["uniqueId"])
     subscription.drop(SNAPSHOT, snapshot["id"])

@@ -126,10 +126,10 @@ def keys(subscription: Subscription, account: Document, action: str, body: Json)
 def bill(subscription: Subscription, account: Document) -> None:
     """The bill of an account follows what is in it; an empty one costs nothing."""
     stored = sum(each["size"] for each in contents(subscription, BLOB, account["name"]))
-    subscription.died(account, "holds another amount")
+    subscription.end_billing(account, "holds another amount")
     if stored:
         price = USD_PER_GIB_MONTH * stored / 1024**3 / HOURS_PER_MONTH
-        subscription.born("storage", account, price.quantize(Decimal("1e-12")), "USD")
+        subscription.begin_billing("storage", account, price.quantize(Decimal("1e-12")), "USD")
 
 
 def contents(subscription: Subscription, kind: str, account: str) -> list[Document]:
@@ -143,5 +143,5 @@ def delete_account(subscription: Subscription, account: Document) -> None:
     for kind in (BLOB, BLOCKS, CONTAINER):
         for each in contents(subscription, kind, account["name"]):
             subscription.forget(kind, each["key"])
-    subscription.died(account, "deleted")
+    subscription.end_billing(account, "deleted")
     subscription.drop(ACCOUNT, account["id"])

@@ -157,7 +157,7 @@ class Subscription:
 
     # --- billing
 
-    def born(
+    def begin_billing(
         self, kind: str, document: Document, price: Decimal, currency: str, *, zone: str | None = None
     ) -> None:
         """A resource is billed from now on."""
@@ -175,11 +175,11 @@ class Subscription:
             op=tags.get("gpucloud:op"),
             tags=tags,
         )
-        self.world.ledger.born(entry, self.now)
+        self.world.ledger.begin_billing(entry, self.now)
 
-    def died(self, document: Document, reason: str) -> None:
+    def end_billing(self, document: Document, reason: str) -> None:
         """A resource is no longer billed."""
-        self.world.ledger.died(CLOUD, canonical(document["id"]), self.now, reason)
+        self.world.ledger.end_billing(CLOUD, canonical(document["id"]), self.now, reason)
 
 
 def canonical(id_: str) -> str:

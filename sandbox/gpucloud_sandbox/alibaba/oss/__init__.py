@@ -34,7 +34,7 @@ from gpucloud_sandbox.alibaba.wire import AlibabaError
 from gpucloud_sandbox.database import Document, Shelf
 from gpucloud_sandbox.emulator import World
 
-__all__ = ["SERVICE", "Oss", "error", "in_dialect", "is_oss", "read"]
+__all__ = ["SERVICE", "EmulatedOss", "error", "in_dialect", "is_oss", "read"]
 
 _RIGHTS = {
     "CompleteMultipartUpload": "PutObject",
@@ -47,7 +47,7 @@ _RIGHTS = {
 """Operations that need a right of another name. Source: OSS developer reference, "RAM policies"."""
 
 
-class Oss:
+class EmulatedOss:
     """The emulated OSS.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.alibaba.wire import AlibabaError, xml_document
 
 SERVICE = "oss"
@@ -85,8 +85,8 @@ _VALUES = {"aws:kms": "KMS"}
 _OF_S3 = frozenset({"x-id"})
 """Parameters with which AWS's SDKs name a call; they mean nothing."""
 
-HONOURED = honoured.read("gpucloud_sandbox.alibaba.oss")
-"""The honoured members of each operation."""
+HONOURED = supported.read("gpucloud_sandbox.alibaba.oss")
+"""The supported members of each operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ def _members(request: Request) -> dict[str, Any]:
 
 
 def check_emulated(asked: Asked) -> None:
-    """Refuses an operation that is not emulated, and the first member that is not honoured.
+    """Refuses an operation that is not emulated, and the first member that is not supported.
 
     Raises:
         AlibabaError: says which.

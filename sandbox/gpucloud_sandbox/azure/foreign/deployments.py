@@ -232,7 +232,7 @@ def _in_order(wanted: list[Json], head: str) -> list[Json]:
 
 
 def _check(subscription: Subscription, wanted: Json) -> None:
-    """Passes a resource whose PUT is emulated, with members that are honoured."""
+    """Passes a resource whose PUT is emulated, with members that are supported."""
     if not wanted.get("apiVersion"):
         text = f"The template resource '{wanted.get('name')}' lacks apiVersion."
         raise AzureError("InvalidTemplate", f"Deployment template validation failed: '{text}'")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from gpucloud.costs.resource_prices import ADDRESS, DISK
-from gpucloud.errors import CloudError, GpucloudError, OwedError
+from gpucloud.errors import CleanupIncompleteError, CloudError, GpucloudError
 from gpucloud.journal.kinds import Kind
-from gpucloud.journal.lifecycle import Owed
+from gpucloud.journal.lifecycle import PendingDeletion
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.resources import Ref, ResourceKind
@@ -17,12 +17,12 @@ from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 
-def owed(journal: Journal, box: Box) -> list[Owed]:
+def pending_deletions(journal: Journal, box: Box) -> list[PendingDeletion]:
     """What may still be billed of a box: billable resources, and create calls with an unknown outcome."""
-    left: list[Owed] = []
+    left: list[PendingDeletion] = []
     for row in journal.resources(box.id):
         if row.ref.kind.billable and row.state != "gone_once":
-            left.append(_owed(box, row.ref, row.name))
+            left.append(_pending(box, row.ref, row.name))
     for intent in journal.intents(box.id, unresolved=True):
         if intent.status == "open":
             ref = Ref(
@@ -33,13 +33,13 @@ def owed(journal: Journal, box: Box) -> list[Owed]:
                 id="",
             )
             name = f"the {ref.kind} of {intent.token}, if it was created"
-            left.append(_owed(box, ref, name))
+            left.append(_pending(box, ref, name))
     return left
 
 
-def _owed(box: Box, ref: Ref, name: str) -> Owed:
+def _pending(box: Box, ref: Ref, name: str) -> PendingDeletion:
     price = price_per_hour(box, ref)
-    return Owed(
+    return PendingDeletion(
         ref=ref,
         name=name,
         price_per_hour=price.amount if price else None,
@@ -64,16 +64,18 @@ def price_per_hour(box: Box, ref: Ref) -> Money | None:
     return None if found is None else Money(amount=round(found.amount * quantity, 6), currency=found.currency)
 
 
-def owed_refs(box: Box, refs: Sequence[Ref]) -> list[Owed]:
+def pending_refs(box: Box, refs: Sequence[Ref]) -> list[PendingDeletion]:
     """Resources of a box that may still be billed and are not in the journal."""
-    return [_owed(box, ref, box.name) for ref in refs]
+    return [_pending(box, ref, box.name) for ref in refs]
 
 
-def owed_error(box: Box, left: Sequence[Owed], cause: GpucloudError | None) -> OwedError:
+def incomplete_error(
+    box: Box, left: Sequence[PendingDeletion], cause: GpucloudError | None
+) -> CleanupIncompleteError:
     """The error with what is left, the cloud's answer, and the command that deletes it."""
     said = f"; {cause.message}" if cause else ""
     names = ", ".join(f"{item.ref.kind} {item.ref.id or item.name}" for item in left)
-    error = OwedError(
+    error = CleanupIncompleteError(
         f"{box.kind} {box.name!r} may still be billed: {names}{said}",
         hint="repeat the command below until it reports that nothing is left",
         left=[dict(item.as_dict()) for item in left],

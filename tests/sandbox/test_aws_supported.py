@@ -13,14 +13,14 @@ import pytest
 from botocore.exceptions import ClientError, FlexibleChecksumError, MissingDependencyException
 from botocore.model import ListShape, MapShape, OperationModel, Shape, StructureShape
 
-from gpucloud_sandbox import honoured
+from gpucloud_sandbox import supported
 from gpucloud_sandbox.aws.actions import EMULATED
 from gpucloud_sandbox.aws.wire import SERVICES
 from gpucloud_sandbox.client import Endpoint
 from gpucloud_sandbox.review import Review
 from tests.sandbox.running import HollowBoxes, client, hollow_sandbox
 
-TABLE = honoured.read("gpucloud_sandbox.aws")
+TABLE = supported.read("gpucloud_sandbox.aws")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def with_member(shape: Shape, path: tuple[str, ...], value: Any) -> Any:
 
 
 def request_with(service: str, call: str, path: tuple[str, ...], value: Any) -> Any:
-    """A request with a member. A required structure that is empty, and so not sent, gets an honoured one."""
+    """A request with a member. A required structure that is empty, and so not sent, gets an supported one."""
     shape = operation(service, call).input_shape
     assert isinstance(shape, StructureShape)
     request = with_member(shape, path, value)
@@ -105,13 +105,13 @@ def request_with(service: str, call: str, path: tuple[str, ...], value: Any) -> 
 
 
 def other_values(shape: Shape, taken: frozenset[str]) -> list[Any]:
-    """Values of a member of which some alone are honoured."""
+    """Values of a member of which some alone are supported."""
     if shape.type_name == "boolean":
         return [each for each in (True, False) if str(each).lower() not in taken]
     return [each for each in (*(shape.metadata.get("enum") or ()), "else") if each.lower() not in taken]
 
 
-def unhonoured(service: str, call: str) -> Iterator[tuple[set[str], tuple[str, ...], Any]]:
+def unsupported(service: str, call: str) -> Iterator[tuple[set[str], tuple[str, ...], Any]]:
     """The members, and values, that must be refused: how the refusal may name them, path, value.
 
     A member that comes only with another, required one is refused with that one.
@@ -159,7 +159,7 @@ def test_each_row_is_of_the_vendors_model(service: str, call: str) -> None:
 def test_each_other_member_is_refused_by_name(sandbox: Endpoint, service: str, call: str) -> None:
     sdk = client(sandbox, SERVICES[service])
     accepted: dict[str, Any] = {}
-    for names, path, value in unhonoured(service, call):
+    for names, path, value in unsupported(service, call):
         try:
             sdk._make_api_call(call, request_with(service, call, path, value))
             accepted[".".join(path)] = "no refusal"

@@ -1,4 +1,4 @@
-"""The table of honoured members, as data."""
+"""The table of supported members, as data."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpucloud_sandbox.honoured import Honoured
+from gpucloud_sandbox.supported import SupportedMembers
 
-TABLE = Honoured.of(
+TABLE = SupportedMembers.of(
     [
         "ImageId",
         "Disks.Ebs.Size",
@@ -34,7 +34,7 @@ TABLE = Honoured.of(
     ],
     ids=str,
 )
-def test_honoured_members_pass(members: dict[str, Any]) -> None:
+def test_supported_members_pass(members: dict[str, Any]) -> None:
     assert TABLE.refused(members) is None
 
 

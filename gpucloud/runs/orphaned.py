@@ -14,7 +14,7 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Exited, RunState
-from gpucloud.journal.store import DESERTED
+from gpucloud.journal.store import ORPHANED
 from gpucloud.resources import State
 from gpucloud.runs.checkpoints import locate, resume
 from gpucloud.runs.detached import first_node, working_nodes
@@ -32,7 +32,7 @@ SAVE_S = 300.0
 """How long a box may take, as its guard allows it before a deadline; so long may each copy take, too."""
 
 
-def save_deserted(context: Context, run_id: str | None = None) -> None:
+def save_orphaned(context: Context, run_id: str | None = None) -> None:
     """Saves the work on the boxes of foreground runs whose processes died; a failure is told.
 
     A command that has ended meanwhile is over: its files are fetched as those of any run, and until then its
@@ -87,7 +87,7 @@ def _save_work(context: Context, run: Run | None, box: Box) -> None:
             begin_fetching(context, taken, box, how)
             return
         keep_logs(context, nodes)
-        over = RunEnded(state=RunState.FAILED, failure=DESERTED) if how is None else ended(how)
+        over = RunEnded(state=RunState.FAILED, failure=ORPHANED) if how is None else ended(how)
         context.journal.write(taken, over)
     finally:
         context.journal.release(taken)

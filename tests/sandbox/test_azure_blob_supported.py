@@ -1,4 +1,4 @@
-"""What the vendor's SDK can say in a request to the blob service is honoured, or refused by name."""
+"""What the vendor's SDK can say in a request to the blob service is supported, or refused by name."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def members_of(operation: str) -> set[Member]:
     return {member for each in own for member in each.members()}
 
 
-def unhonoured(operation: str) -> list[tuple[Member, str]]:
-    """What an operation does not honour, and how a refusal names it."""
+def unsupported(operation: str) -> list[tuple[Member, str]]:
+    """What an operation does not support, and how a refusal names it."""
     row = HONOURED[operation]
     found: list[tuple[Member, str]] = []
     for member in sorted(members_of(operation), key=str):
         name = member.name.lower() if member.place == "headers" else member.name
-        if not row.honours(name, member.value):
+        if not row.supports(name, member.value):
             shown = f"{name}={member.value.lower()}" if name in row.valued else name
             found.append((member, shown))
     return found
@@ -89,9 +89,9 @@ def request_with(service: Any, key: tuple[str, int, str], *members: Member | Non
 
 
 @pytest.mark.parametrize("key", OPERATIONS, ids=str)
-def test_every_member_is_honoured_or_refused_by_name(service: Any, key: tuple[str, int, str]) -> None:
+def test_every_member_is_supported_or_refused_by_name(service: Any, key: tuple[str, int, str]) -> None:
     operation, _ = OPERATIONS[key]
-    for member, shown in unhonoured(operation):
+    for member, shown in unsupported(operation):
         reason = reason_of(service, request_with(service, key, NEEDED.get(operation), member))
         assert reason == f"The gpucloud sandbox does not emulate {operation}: {shown}"
 

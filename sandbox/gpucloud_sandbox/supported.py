@@ -1,6 +1,6 @@
-"""The members of requests that an emulator honours, as data. It refuses all other members.
+"""The members of requests that an emulator supports, as data. It refuses all other members.
 
-An emulator's package has a file ``honoured.toml``: a table per service, in it a list of members per call.
+An emulator's package has a file ``supported.toml``: a table per service, in it a list of members per call.
 
 =================================  ==============================================================
 ``Placement.AvailabilityZone``     this member; elements of a list have no number
@@ -21,15 +21,15 @@ from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
-class Honoured:
-    """The honoured members of one call."""
+class SupportedMembers:
+    """The supported members of one call."""
 
     paths: frozenset[str]
     valued: Mapping[str, frozenset[str]]
     opened: tuple[str, ...]
 
     @classmethod
-    def of(cls, members: list[str]) -> Honoured:
+    def of(cls, members: list[str]) -> SupportedMembers:
         """Reads the list of a call."""
         valued: dict[str, frozenset[str]] = {}
         for path, given, value in (member.partition("=") for member in members):
@@ -41,8 +41,8 @@ class Honoured:
             opened=tuple(each.removesuffix("*") for each in members if each.endswith(".*")),
         )
 
-    def honours(self, path: str, value: Any) -> bool:
-        """Whether a member with a value is honoured. Empty lists and structures count as their parts."""
+    def supports(self, path: str, value: Any) -> bool:
+        """Whether a member with a value is supported. Empty lists and structures count as their parts."""
         if path in self.paths or f"{path}.".startswith(self.opened):
             return True
         if _text(value) in self.valued.get(path, ()):
@@ -52,24 +52,26 @@ class Honoured:
         return False
 
     def refused(self, members: Mapping[str, Any]) -> str | None:
-        """The first member of a request that is not honoured; with its value where others are."""
+        """The first member of a request that is not supported; with its value where others are."""
         for path, value in leaves(members):
-            if not self.honours(path, value):
+            if not self.supports(path, value):
                 return f"{path}={_text(value)}" if path in self.valued else path
         return None
 
 
 @cache
-def read(package: str) -> Mapping[tuple[str, str], Honoured]:
+def read(package: str) -> Mapping[tuple[str, str], SupportedMembers]:
     """The table of an emulator, by (service, call).
 
     Args:
         package: the emulator's package.
     """
-    tables = tomllib.loads(files(package).joinpath("honoured.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(files(package).joinpath("supported.toml").read_text(encoding="utf-8"))
     shared = tables.pop("shared", {})
     return {
-        (service, call): Honoured.of([each for member in members for each in _spelled(member, shared)])
+        (service, call): SupportedMembers.of(
+            [each for member in members for each in _spelled(member, shared)]
+        )
         for service, calls in tables.items()
         for call, members in calls.items()
     }

@@ -1,4 +1,4 @@
-"""Every member of Azure's own models is honoured by the emulator, or refused by name."""
+"""Every member of Azure's own models is supported by the emulator, or refused by name."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ OPTIONAL = sorted(
 )
 
 
-def honoured_paths(call: str) -> set[str]:
-    """The paths of the members that a call honours."""
+def supported_paths(call: str) -> set[str]:
+    """The paths of the members that a call supports."""
     row = CALLS[call]
     return {*row.paths, *row.valued, *(each.removesuffix(".") for each in row.opened)}
 
 
 def opened_paths(call: str) -> frozenset[str]:
     """The paths above those."""
-    paths = [path.split(".") for path in honoured_paths(call)]
+    paths = [path.split(".") for path in supported_paths(call)]
     return frozenset(".".join(path[:length]) for path in paths for length in range(1, len(path)))
 
 
-def unhonoured(call: str) -> list[tuple[str, Any]]:
-    """The members that a call does not honour, each with values that it does not honour."""
+def unsupported(call: str) -> list[tuple[str, Any]]:
+    """The members that a call does not support, each with values that it does not support."""
     row = CALLS[call]
     return [
         (member.path, value)
         for member in azure_model.members(call, opened_paths(call))
         for value in azure_model.samples(member.wanted)
-        if member.read_only or not row.honours(member.path, value[0] if isinstance(value, list) else value)
+        if member.read_only or not row.supports(member.path, value[0] if isinstance(value, list) else value)
     ]
 
 
@@ -190,12 +190,12 @@ def words_of(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("call", MODELLED)
-def test_every_member_of_a_body_is_honoured_or_refused_by_name(azure: Azure, call: str) -> None:
+def test_every_member_of_a_body_is_supported_or_refused_by_name(azure: Azure, call: str) -> None:
     if call.startswith("PATCH"):
         azure.launch("x", storageProfile__osDisk__name="x")
     else:
         azure.make_parts()
-    for path, value in unhonoured(call):
+    for path, value in unsupported(call):
         body = with_member(BODIES.get(call, {}), path, value)
         words = words_of(sent(azure, call, body))
         read_only = (
@@ -206,10 +206,10 @@ def test_every_member_of_a_body_is_honoured_or_refused_by_name(azure: Azure, cal
 
 
 @pytest.mark.parametrize("call", OPTIONAL)
-def test_every_option_of_a_call_is_honoured_or_refused_by_name(azure: Azure, call: str) -> None:
+def test_every_option_of_a_call_is_supported_or_refused_by_name(azure: Azure, call: str) -> None:
     azure.make_group()
     for name in sorted(azure_model.options()[call.replace("LIST", "GET").lower()]):
-        if CALLS[call].honours(name, "x"):
+        if CALLS[call].supports(name, "x"):
             continue
         where = {"headers": {name: "x"}} if name.startswith("If-") else {"params": {name: "x"}}
         words = words_of(sent(azure, call, BODIES.get(call), **where))
@@ -217,7 +217,7 @@ def test_every_option_of_a_call_is_honoured_or_refused_by_name(azure: Azure, cal
 
 
 HEADERS = {"If-None-Match", "If-Match"}
-"""The headers among the honoured members."""
+"""The headers among the supported members."""
 
 
 @pytest.mark.parametrize("call", MODELLED)
@@ -225,7 +225,7 @@ def test_every_row_of_a_body_is_in_azures_model(call: str) -> None:
     opened = opened_paths(call)
     known = {member.path for member in azure_model.members(call, opened) if not member.read_only}
     options = azure_model.options().get(call.lower(), frozenset())
-    assert honoured_paths(call) - options - HEADERS <= known | opened
+    assert supported_paths(call) - options - HEADERS <= known | opened
 
 
 def test_a_call_without_a_row_is_refused(azure: Azure) -> None:

@@ -1,4 +1,4 @@
-"""The emulated Alibaba Cloud refuses every member of the vendor's model that its table does not honour."""
+"""The emulated Alibaba Cloud refuses every member of the vendor's model that its table does not support."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ def _taken(call: tuple[str, str], path: str, value: str) -> str:
 
 def _is_refused(call: tuple[str, str], name: str) -> bool:
     table, path = HONOURED[call], path_of(name)
-    return path != REGION and not table.honours(path, samples(*call)[name])
+    return path != REGION and not table.supports(path, samples(*call)[name])

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpucloud.ending.owed import price_per_hour
+from gpucloud.ending.pending import price_per_hour
 from gpucloud.journal.facts import Price, Wanted
 from gpucloud.resources import ResourceKind
 from tests.builders import a_box, a_ref

@@ -1,4 +1,4 @@
-"""BOX of the JSON documents. Imported by programs that check types, and to generate the JSON Schema."""
+"""The JSON documents of boxes, volumes, snapshots and runs. Imported for types and JSON Schemas."""
 
 from __future__ import annotations
 

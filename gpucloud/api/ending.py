@@ -1,4 +1,4 @@
-"""The end of boxes and runs as one call: find them, confirm, end them, settle."""
+"""Ends boxes and runs: finds them, asks, deletes them, settles what is pending."""
 
 from __future__ import annotations
 

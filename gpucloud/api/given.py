@@ -1,4 +1,4 @@
-"""What is given to the verbs of the library, checked before anything is done."""
+"""Checks the arguments of the library's calls, before anything is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal itself: its tables, copies of it, and whether it is whole. Boxes are :class:`Client`'s."""
+"""The journal itself: its tables, copies of it, and whether it is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a cluster for Kubernetes' cluster-autoscaler: its calls write down, threads do."""
+"""Nodes for Kubernetes' cluster-autoscaler: its calls are journalled at once, and carried out in threads."""
 
 from __future__ import annotations
 

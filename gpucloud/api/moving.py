@@ -1,4 +1,4 @@
-"""Carries a box to another place: a new box there, with the files of the old one, which the caller may end.
+"""Moves a box: launches one in another place with the files of the old one, which the caller may then delete.
 
 ``move`` carries it where its user says, ``tend`` away from faulty hardware.
 """

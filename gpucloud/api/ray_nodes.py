@@ -1,4 +1,4 @@
-"""The nodes of a Ray cluster: what Ray's autoscaler asks, answered from the journal, and done in threads.
+"""Answers Ray's autoscaler from the journal; launches and ends its nodes in threads.
 
 Ray asks each five seconds and expects answers at once; a launch takes minutes. So what it wants is written
 down and done in the background; a launch that failed has no node; Ray retries.

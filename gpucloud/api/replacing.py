@@ -1,4 +1,4 @@
-"""One look after a box that is to be replaced once its hardware is faulty (``on_unhealthy: replace``).
+"""Replaces a box whose hardware is faulty, if its spec says so (``on_unhealthy: replace``): one pass.
 
 What is found needs no lease. The process that takes the lease of the box looks into the journal again and
 acts on what it finds then: of two that look at the same time, one replaces. Who has lost the lease plans no

@@ -1,4 +1,4 @@
-"""The boxes of one launch: bought one after another, in seconds each, and brought up while they all boot."""
+"""Launches several boxes of one spec: bought one after another, and brought up at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes for Slurm: what its programs call, and what looks after its nodes each minute."""
+"""Nodes for Slurm: its resume and suspend programs, and the pass that looks after nodes each minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store of a run holds: how much, what that costs per month, and its end."""
+"""The store of a run: its size, its cost per month, and its deletion."""
 
 from __future__ import annotations
 

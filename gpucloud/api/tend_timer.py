@@ -1,4 +1,4 @@
-"""A timer of the user's own system that looks after runs: written and enabled, and taken back.
+"""The timer of the user's system that runs ``tend``: written and enabled, or removed.
 
 It is systemd's where a manager of the user's units answers, else launchd's, else cron's.
 """

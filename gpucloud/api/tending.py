@@ -1,4 +1,4 @@
-"""One look after everything of an owner: settle what is owed, tend each run, replace boxes that are sick."""
+"""One pass over all boxes and runs of an owner: settles, tends runs, replaces boxes with faulty hardware."""
 
 from __future__ import annotations
 

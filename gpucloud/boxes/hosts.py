@@ -1,4 +1,4 @@
-"""The file of hosts that lets every ssh client reach the boxes, kept as the journal has them."""
+"""Keeps the file of ssh hosts up to date with the journal: with it, every ssh client reaches the boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stops and starts a box: from its name to a machine that is billed no longer, or is usable again."""
+"""Stops and starts a box by its name: its compute is no longer billed, or it is usable again."""
 
 from __future__ import annotations
 

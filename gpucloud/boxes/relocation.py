@@ -1,4 +1,4 @@
-"""Launches a box that takes the volumes of another one along; all that is made for it ends if it fails.
+"""Launches a box elsewhere with copies of another one's volumes; if that fails, deletes what it made.
 
 What is made is ``attended``: it ends with this process, or by the next command after the process was killed.
 """

@@ -1,4 +1,4 @@
-"""Starts a stopped box again: a purchase, of the same machine or of none."""
+"""Starts a stopped box: buys the compute of the same machine again."""
 
 from __future__ import annotations
 

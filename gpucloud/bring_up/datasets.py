@@ -1,4 +1,4 @@
-"""Copies the data sets of a spec to the nodes of a box, with rights that are lent for it."""
+"""Copies the data sets of a spec to the nodes of a box, with credentials that are issued for this copy."""
 
 from __future__ import annotations
 

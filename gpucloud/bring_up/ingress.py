@@ -1,4 +1,4 @@
-"""Connects to a box also after the caller's address has changed."""
+"""Connects to a box, and allows this machine's address first if that has changed."""
 
 from __future__ import annotations
 

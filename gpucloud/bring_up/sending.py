@@ -1,4 +1,4 @@
-"""Files of this machine on their way to boxes: what is said of them before they travel, and how they do."""
+"""Sends files of this machine to boxes: says what will be sent, then copies it."""
 
 from __future__ import annotations
 

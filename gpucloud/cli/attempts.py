@@ -1,4 +1,4 @@
-"""The attempts of a launch that failed, for people: those with one region and one code are told once."""
+"""The attempts of a launch that failed, for people: one line for each region and code."""
 
 from __future__ import annotations
 

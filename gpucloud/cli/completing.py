@@ -1,4 +1,4 @@
-"""Answers the shell: the words that may stand at the cursor. What is imported here delays a key.
+"""Answers the shell's requests for completion. Imports little: each import delays a key.
 
 The shells' scripts (``gpucloud completion``) set these variables:
 

@@ -1,4 +1,4 @@
-"""What a command line that is being typed asks for: pure rules over the table of the command line.
+"""Which values complete a command line that is being typed: pure rules over the table of the command line.
 
 The table is ``command_line.json``, which ``python -m docs.generate`` writes from the commands themselves.
 """

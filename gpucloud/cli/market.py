@@ -1,4 +1,4 @@
-"""How the commands before buying write offers, prices and tables."""
+"""What the commands before buying share: ages, plots, notes about rates and doubtful figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``volume`` and ``snapshot`` share: prices per day, ends, questions before a purchase or a loss."""
+"""What ``volume`` and ``snapshot`` share: prices per day, deadlines, questions before a change."""
 
 from __future__ import annotations
 

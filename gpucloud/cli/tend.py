@@ -1,4 +1,4 @@
-"""``gpucloud tend``: one look after everything, or one again and again."""
+"""``gpucloud tend``: one pass over runs and boxes, or one again and again."""
 
 from __future__ import annotations
 

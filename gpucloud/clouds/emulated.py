@@ -1,4 +1,4 @@
-"""The way to emulated clouds, which a package announces by an entry point: gpucloud itself emulates none."""
+"""Finds the endpoints of emulated clouds, which a package announces by an entry point."""
 
 from __future__ import annotations
 

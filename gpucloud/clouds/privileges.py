@@ -1,4 +1,4 @@
-"""Roles out of a least-privilege policy, for clouds with IAM's grammar of policies, as RAM has it too."""
+"""Roles made from a least-privilege policy, for clouds with policies in IAM's grammar (AWS, RAM)."""
 
 from __future__ import annotations
 

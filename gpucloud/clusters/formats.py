@@ -1,4 +1,4 @@
-"""The nodes of a box in the formats of programs that take machines which are there already.
+"""The nodes of a box in the formats of programs that use existing machines.
 
 What works on the nodes (mpirun, torchrun) has their private addresses; what works from here reaches them by
 ssh. Host keys are pinned where a format has a place for that: ``ansible`` and ``ssh-config``.

@@ -1,4 +1,4 @@
-"""What a period will cost: what was spent, what is committed, and boxes as new as those of the last days.
+"""Forecasts the cost of a period: what was spent, what is committed, and new boxes as in the last days.
 
 Pure functions.
 """

@@ -1,4 +1,4 @@
-"""What an engine wants of a cluster, in the journal alone: no cloud is asked, and nothing is bought.
+"""The capacity requests of an engine, in the journal: no cloud is asked, and nothing is bought.
 
 A wish is a run of the journal that has no command. Its id is the name of its slot, so that no slot is wanted
 or launched twice.

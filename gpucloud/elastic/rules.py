@@ -1,4 +1,4 @@
-"""What is done about the slots of a cluster, from what its engine wants and what there is. Pure functions.
+"""Decides about the slots of a cluster, from what its engine requests and what exists. Pure functions.
 
 The slots of a gang are the nodes of one box: they are launched together, or not at all, and end together.
 """

@@ -1,4 +1,4 @@
-"""The slots of a cluster as the journal has them: wishes, which are runs, and their boxes. Pure functions."""
+"""The slots of a cluster in the journal: capacity requests, which are runs, and boxes. Pure functions."""
 
 from __future__ import annotations
 

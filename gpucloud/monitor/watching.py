@@ -1,4 +1,4 @@
-"""While a command works, what it and others write into the journal is told to the channels.
+"""Sends notices of what this command and others write into the journal, while this one works.
 
 A thread of its own looks every few seconds, so that no deletion waits for a message. At the end of a command
 it looks for the last time, and the command waits for that for seconds.

@@ -1,4 +1,4 @@
-"""The image of a box that a spec boots from: where the machine must be, and of which architecture."""
+"""A spec's image of the user's own: where its box must be, and with which architecture."""
 
 from __future__ import annotations
 

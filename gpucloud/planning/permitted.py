@@ -1,4 +1,4 @@
-"""What the policy leaves of the offers that a launch may try. Pure functions."""
+"""Leaves out the offers that the policy forbids. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wait for capacity is: what another moment may change, its pauses, and its prices. Pure functions."""
+"""The rules of a wait for capacity: what may change meanwhile, pauses, prices. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run says when its box ends: at its beginning, when that was moved, and before it comes."""
+"""Tells when the box of a run ends: at the start, when its deadline was moved, and before it comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads a last checkpoint, and copies files, before the box of an ended run is deleted."""
+"""Uploads a last checkpoint, and copies files, before the box of an orphaned run is deleted."""
 
 from __future__ import annotations
 

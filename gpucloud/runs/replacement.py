@@ -1,4 +1,4 @@
-"""What is done about a box that is to be replaced once its hardware is faulty. Pure functions.
+"""Decides whether a box with faulty hardware is replaced. Pure functions.
 
 A box that was launched in place of another one is ``attended`` until it has the files of that one: until
 then it is the remains of a launch, which the next command deletes. From then on it is its user's, and the

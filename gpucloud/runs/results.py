@@ -1,4 +1,4 @@
-"""The files of a run come home. Its command has ended and is never run again; a box that has its files stays.
+"""Copies the results of a run to this machine; its box is kept until all are here, and runs nothing again.
 
 What was paid for outranks the bill: where files cannot be copied, the box is kept until its deadline.
 """

@@ -1,4 +1,4 @@
-"""What a box says of its checkpoints: the newest whole one is written down, what is left out is told."""
+"""Reads a box's report on its checkpoints: journals the newest whole one, warns of what was left out."""
 
 from __future__ import annotations
 

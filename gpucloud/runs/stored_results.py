@@ -1,4 +1,4 @@
-"""The results of a command out of the store: they are there also when its box is not."""
+"""Fetches the results of a command from the store, also when its box is gone."""
 
 from __future__ import annotations
 

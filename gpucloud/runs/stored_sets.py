@@ -1,4 +1,4 @@
-"""The sets of checkpoints that a store has: what they take, and the end of those that are not kept.
+"""The sets of checkpoints in a store: their size, and the deletion of those that are not kept.
 
 With the caller's own rights: a box may delete nothing. The functions wait for the cloud themselves, so that
 threads may call them.

@@ -1,4 +1,4 @@
-"""One look after a detached run: its command goes on, has ended, or was lost with its box.
+"""One pass over a detached run: its command goes on, has ended, or was lost with its box.
 
 What is found needs no lease. What is done about it is done by the process that takes the run's lease, if
 nobody has written of the run meanwhile: of two that look at the same time, one acts. One that dies in between

@@ -1,4 +1,4 @@
-"""What a timer of the user's system is told: its files, and what it would lack. Pure functions.
+"""The files of the user's system timer, and what would keep it from working. Pure functions.
 
 All timers run one script, which sets what this shell has set: settings, and no secrets. Secrets are read from
 a file of the user.

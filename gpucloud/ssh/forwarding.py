@@ -1,4 +1,4 @@
-"""Connections of their own to a box, for ports, an agent or a display: what they open ends with them."""
+"""Separate ssh connections to a box, for ports, an agent or a display; what they open closes with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command on a box that somebody waits for. Who interrupts it, ends it there; a lost connection does not.
+"""Runs a command on a box in the foreground: an interruption ends it there, a lost connection does not.
 
 ssh passes a signal on only through a terminal. So the command notes its process group on the box, and a
 second session ends that group: SIGHUP, SIGTERM after two seconds, SIGKILL after ten.

@@ -1,4 +1,4 @@
-"""The user whom ssh runs as here. It does not start for a user ID without a name.
+"""The user name that ssh runs as here: it does not start for a user ID without one.
 
 OpenShift runs containers with a random user ID of the root group. Its images let that group write
 ``/etc/passwd``, so that a program can name itself there ("Creating images": arbitrary user ids, 2023).

@@ -1,4 +1,4 @@
-"""How the instances of a box stand together: in a deployment set, and joined by eRDMA interfaces."""
+"""The placement of a box's instances: in a deployment set, and joined by eRDMA interfaces."""
 
 from __future__ import annotations
 

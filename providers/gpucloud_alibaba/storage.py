@@ -1,4 +1,4 @@
-"""OSS: checks a bucket, and lends a role's rights on a part of it.
+"""OSS: checks a bucket, and issues a role's credentials for a part of it.
 
 Sources: OSS developer reference, ListBuckets, ListObjectsV2 and "Accessing OSS with the AWS SDK" (the
 S3-compatible service, which rclone uses); OSS user guide, "Authorization syntax and elements"; STS API

@@ -1,4 +1,4 @@
-"""Choosing a zone where an order names none: everything is sold by zone, but some prices are of a region."""
+"""Chooses a zone where an order names none: capacity is sold by zone, some prices are of a region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3: checks a bucket, and lends rights on a part of it, with the caller's own rights.
+"""S3: checks a bucket, and issues credentials for a part of it, within the caller's own rights.
 
 Sources: STS API Reference, AssumeRole and GetFederationToken; IAM User Guide, "Session policies"; S3 User
 Guide, "Actions, resources, and condition keys" and "Verifying bucket ownership"; rclone's page of S3.

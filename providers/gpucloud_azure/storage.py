@@ -1,4 +1,4 @@
-"""Blob storage: checks a container, and lends rights on a part of it, as signed addresses.
+"""Blob storage: checks a container, and issues signed addresses for a part of it.
 
 A user delegation key, which needs no key of the account, signs two addresses: one that reads the directory of
 a run, and one that also writes that of an attempt. Signatures of a directory need an account with a

@@ -1,1 +1,1 @@
-"""Nodes for Slurm: what it is told of them, what its programs do, and how a box becomes a node."""
+"""Nodes for Slurm: its configuration, its programs, and how a box becomes a node."""

@@ -1,4 +1,4 @@
-"""Asks slurmctld, and tells it: by ``scontrol`` and ``squeue``, never through a shell."""
+"""Calls slurmctld by ``scontrol`` and ``squeue``, never through a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node has of Slurm: its files, its units and the script that puts them there. Pure functions.
+"""The files and units of Slurm on a node, and the script that installs them. Pure functions.
 
 Everything of it lies in folders of gpucloud's own: a node's Slurm depends on no file of its distribution but
 the programs. The munge key makes its holder any user of the cluster: it comes over the pinned connection, as

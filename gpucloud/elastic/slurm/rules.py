@@ -1,4 +1,4 @@
-"""What slurmctld is told, from what it says, what there is, and what it costs. Pure functions."""
+"""Decides what to tell slurmctld: from its nodes and jobs, the boxes, and their cost. Pure functions."""
 
 from __future__ import annotations
 

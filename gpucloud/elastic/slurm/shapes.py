@@ -1,4 +1,4 @@
-"""What Slurm is told of the nodes of a class, by its spec and today's offers. Pure functions."""
+"""The node definitions for Slurm of a class, from its spec and today's offers. Pure functions."""
 
 from __future__ import annotations
 

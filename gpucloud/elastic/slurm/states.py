@@ -1,4 +1,4 @@
-"""What Slurm says: its nodes, its jobs, and which job wants which nodes. Pure functions."""
+"""Reads Slurm's answers: its nodes, its jobs, and which job wants which nodes. Pure functions."""
 
 from __future__ import annotations
 

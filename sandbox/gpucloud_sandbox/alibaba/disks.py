@@ -1,4 +1,4 @@
-"""Disks: what one may be, what it costs, and whose it is. A box has none of them inside."""
+"""Disks: their kinds, prices and owners. A box does not see them."""
 
 from __future__ import annotations
 

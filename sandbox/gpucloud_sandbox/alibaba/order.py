@@ -1,4 +1,4 @@
-"""What a launch asks for, checked in the cloud's order: parameters, network, price, quota, capacity."""
+"""Checks a launch in the cloud's order: parameters, network, price, quota, capacity."""
 
 from __future__ import annotations
 

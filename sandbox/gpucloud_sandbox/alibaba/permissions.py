@@ -1,4 +1,4 @@
-"""What RAM allows: everything, but what a user has denied, or what a policy of theirs leaves out."""
+"""What RAM allows: everything, except what a user is denied or a policy of theirs leaves out."""
 
 from __future__ import annotations
 

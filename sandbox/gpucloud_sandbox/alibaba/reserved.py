@@ -1,4 +1,4 @@
-"""Reserved instances. Who steers the sandbox grants them."""
+"""Reserved instances. The sandbox's control grants them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sandbox refuses although Alibaba would not: what a careful reviewer would not let pass."""
+"""Requests that Alibaba Cloud would accept and a careful reviewer would not: the sandbox refuses them."""
 
 from __future__ import annotations
 

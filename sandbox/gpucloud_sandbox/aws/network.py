@@ -1,4 +1,4 @@
-"""What a region has without anybody making it: zones and types; and what launches leave behind."""
+"""What a region has from the start, zones and types; and the networks that launches use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch asks for, checked in EC2's order: parameters, network, zone, price, quota, capacity."""
+"""Checks a launch in EC2's order: parameters, network, zone, price, quota, capacity."""
 
 from __future__ import annotations
 

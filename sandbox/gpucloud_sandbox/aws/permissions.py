@@ -1,4 +1,4 @@
-"""What IAM allows: everything, but what a user has denied, or what a policy of theirs leaves out.
+"""What IAM allows: everything, except what a user is denied or a policy of theirs leaves out.
 
 A session of a role may do what its role's policies allow and its session policy does not leave out; a
 federated user what both the user and the session policy allow, and nothing of IAM and STS.

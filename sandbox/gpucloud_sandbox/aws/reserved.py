@@ -1,4 +1,4 @@
-"""Reserved Instances. Who steers the sandbox grants them."""
+"""Reserved Instances. The sandbox's control grants them."""
 
 from __future__ import annotations
 

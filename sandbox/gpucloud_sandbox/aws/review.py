@@ -1,4 +1,4 @@
-"""What the sandbox refuses although AWS would not: what a careful reviewer of gpucloud would not let pass."""
+"""Requests that AWS would accept and a careful reviewer would not: the sandbox refuses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container or blob that a request is about, and what answers are made of."""
+"""The container or blob of a request, and the parts of its answer."""
 
 from __future__ import annotations
 

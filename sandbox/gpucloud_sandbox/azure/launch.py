@@ -1,4 +1,4 @@
-"""PUT of a virtual machine: it is accepted, and comes to be or fails later."""
+"""PUT of a virtual machine: accepted at once, created or failed later."""
 
 from __future__ import annotations
 

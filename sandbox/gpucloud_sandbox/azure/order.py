@@ -1,4 +1,4 @@
-"""What a PUT of a virtual machine asks for, checked in Azure's order."""
+"""Checks a PUT of a virtual machine in Azure's order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What roles and registrations allow: everything, but what a test or a user has taken away."""
+"""What roles and registrations allow: everything, except what a test or a user has taken away."""
 
 from __future__ import annotations
 

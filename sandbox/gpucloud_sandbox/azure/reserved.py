@@ -1,4 +1,4 @@
-"""Reservations of the tenant: what is paid for already. Who steers the sandbox grants them."""
+"""Reservations of the tenant. The sandbox's control grants them."""
 
 from __future__ import annotations
 

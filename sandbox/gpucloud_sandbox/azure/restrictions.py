@@ -1,4 +1,4 @@
-"""Sizes that the subscription may not rent somewhere, as its list of sizes tells and every PUT finds out."""
+"""Sizes that the subscription may not rent in a place: marked in its list of sizes, refused by a PUT."""
 
 from __future__ import annotations
 

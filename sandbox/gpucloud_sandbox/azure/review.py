@@ -1,4 +1,4 @@
-"""What the sandbox refuses although Azure would not: what a careful reviewer would not let pass."""
+"""Requests that Azure would accept and a careful reviewer would not: the sandbox refuses them."""
 
 from __future__ import annotations
 

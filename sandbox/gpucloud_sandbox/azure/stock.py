@@ -1,4 +1,4 @@
-"""Whether there is a place for a machine."""
+"""How many machines a place has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is part of a resource, and can be put, looked at and deleted as if it were one: subnets and rules."""
+"""Parts of a resource that can be put, read and deleted like resources: subnets and rules."""
 
 from __future__ import annotations
 

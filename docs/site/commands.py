@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from docs.site.markdown import escaped, table
 from gpucloud.cli.app import COMMANDS, Entry, build, load
 from gpucloud.cli.documents import DOCUMENTS
-from gpucloud.cli.examples import EXAMPLES
+from gpucloud.cli.examples import examples_of
 from gpucloud.cli.help import SWITCHES
 from gpucloud.cli.output import schema_name
 from gpucloud.spec.flags import PANELS
@@ -108,8 +108,7 @@ def _command(path: str, command: Any, *, level: int) -> list[str]:
     usage = " ".join([f"gpucloud {path}", *command.collect_usage_pieces(context)])
     lines = [*_text(command.help), "", f"{'#' * level} Synopsis", "", "```text", usage, "```", ""]
     lines += [f"{'#' * level} Examples", "", "```sh"]
-    lines += [f"gpucloud {each}" for each in EXAMPLES[path]]
-    lines += ["```", ""]
+    lines += [*examples_of(command), "```", ""]
     for title, rows in _sections(command, context).items():
         lines += [f"{'#' * level} {title}", "", *_definitions(rows)]
     return lines

@@ -182,7 +182,7 @@ class SubGroup(Group):
         """Writes two examples, then the commands."""
         from gpucloud.cli.help import write_examples
 
-        write_examples(ctx.command_path.split()[1:], formatter)
+        write_examples(ctx.command, formatter)
         super().format_commands(ctx, formatter)
 
 
@@ -246,6 +246,7 @@ def bind(function: Function) -> Callable[..., Call]:
     The function also receives the running program, and what is read from several options.
     """
     from gpucloud.cli.context import App, ReadFrom
+    from gpucloud.cli.examples import split_examples
 
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     receivers = [each.name for each in parameters if each.annotation is App]
@@ -272,7 +273,8 @@ def bind(function: Function) -> Callable[..., Call]:
     ]
     command.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
     command.__annotations__ = {}
-    command.__doc__ = inspect.getdoc(function)
+    command.__doc__, examples = split_examples(inspect.getdoc(function) or "")
+    command.examples = examples  # type: ignore[attr-defined]
     return command
 
 

@@ -62,6 +62,10 @@ def audit(
 
     Each call is recorded before it is sent: one without an outcome was sent by a process that ended first.
     With --follow, a call is shown as it is sent, and again with its outcome; with --json, each as a line.
+
+    Examples:
+        gpucloud audit --last 20
+        gpucloud audit --since 1h
     """
     if follow:
         _follow(app, box)

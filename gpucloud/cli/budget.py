@@ -60,6 +60,10 @@ def set_budget(
     that it may cost itself. If that is more than the budget, nothing is bought: exit code 7. So it is with a
     later end, a start, a volume and a snapshot. With --action down, a box ends when the budget is used up
     instead. Boxes of all owners in the journal count, unless matched.
+
+    Examples:
+        gpucloud budget set lab 500 --per month
+        gpucloud budget set h100 80 --per day --match gpu=H100 --action warn
     """
     if amount == "none":
         app.client.budgets.remove(name)
@@ -84,7 +88,12 @@ def set_budget(
 
 @lists("budgets", name="name")
 def list_budgets(app: App) -> None:
-    """List the budgets with what is spent, committed by living boxes, and left, and their forecasts."""
+    """List the budgets with what is spent, committed by living boxes, and left, and their forecasts.
+
+    Examples:
+        gpucloud budget list
+        gpucloud budget list --json
+    """
     found = app.client.budgets.list()
     unusual = app.client.costs.unusual_days(all_owners=True) if found else []
     if app.output.json:
@@ -101,7 +110,12 @@ def list_budgets(app: App) -> None:
 
 
 def show(app: App, name: Name) -> None:
-    """Show one budget: what it counts, what is left, and the forecast of its period."""
+    """Show one budget: what it counts, what is left, and the forecast of its period.
+
+    Examples:
+        gpucloud budget show lab
+        gpucloud budget show lab --json
+    """
     found = app.client.budgets.show(name)
     if app.output.json:
         app.output.document("budget-show", {"budget": found.document()})

@@ -34,7 +34,12 @@ def check(
         typer.Option("--guardrail", help="With --policy: what denies everybody what `policy show` forbids."),
     ] = False,
 ) -> int | None:
-    """Check credentials, permissions, quotas, ssh and the clock; changes nothing."""
+    """Check credentials, permissions, quotas, ssh and the clock; changes nothing.
+
+    Examples:
+        gpucloud check
+        gpucloud check --policy aws --role operator
+    """
     if policy is None and (role or guardrail):
         raise UsageError("--role and --guardrail need --policy CLOUD")
     if policy is not None:

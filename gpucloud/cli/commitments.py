@@ -34,6 +34,10 @@ def commitments(
     """Read the accounts' commitments: reservations, savings plans, held capacity.
 
     `cost` uses them from then on, without a call. If a cloud does not answer, its earlier data stays.
+
+    Examples:
+        gpucloud commitments
+        gpucloud commitments --json
     """
     with app.working(quiet=True) as (client, _):
         found = client.market.commitments(tuple(cloud or ()))

@@ -75,6 +75,10 @@ def completion(
     zsh: gpucloud completion zsh >> ~/.zshrc, after compinit
 
     fish: gpucloud completion fish > ~/.config/fish/completions/gpucloud.fish
+
+    Examples:
+        gpucloud completion bash
+        gpucloud completion zsh
     """
     script = SCRIPTS[shell].strip()
     if app.output.json:

@@ -208,6 +208,10 @@ def cost(
     """Estimate every way of paying, side by side: compute, disk, address, egress, boot and idle time.
 
     With --budget, exit code 7 means that no offer that can be launched is expected to cost so little.
+
+    Examples:
+        gpucloud cost --gpu A100:8 --hours 72
+        gpucloud cost --gpu A100:8 --tokens 2B --throughput 25k --explain
     """
     answer.refuse_several(json=app.output.json)
     if source.project is not None:

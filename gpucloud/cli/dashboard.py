@@ -53,6 +53,10 @@ def dashboard(
     """Show what boxes cost and do, as a page for this machine's browsers, until Ctrl-C.
 
     It only reads. It is at 127.0.0.1 alone, and its address holds the secret that opens it.
+
+    Examples:
+        gpucloud dashboard
+        gpucloud dashboard --html page.html
     """
     if html is not None and (live is not None or port or no_open or token_file):
         raise UsageError(

@@ -41,6 +41,10 @@ def down(
     run has left are copied first; a box whose files cannot be copied stays, with exit code 8. Exit code 4
     means that no cloud could be asked, 8 also that some regions could not be read, or that the run has boxes
     of another owner and GPUCLOUD_OWNER is not set.
+
+    Examples:
+        gpucloud down trainer
+        gpucloud down --all --yes
     """
     if with_results and run_id is None:
         raise UsageError("--with-results is for the boxes of a run: add --run-id")

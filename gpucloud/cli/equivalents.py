@@ -55,6 +55,10 @@ def show(
     """Show sets of other GPUs with equal memory or speed, in the fewest machines, cheapest first.
 
     With two sizes: the ratio by each measure, and the cheapest machines that have them.
+
+    Examples:
+        gpucloud equivalents --gpu A100-80GB:8
+        gpucloud equivalents --gpu H100:4 --by fp16
     """
     spec = _with_sizes(spec, sizes or [])
     if len(sizes or []) < 2:

@@ -37,6 +37,10 @@ def exec_command(
     Exits with the command's exit code, or 125 if gpucloud itself fails. With --all-nodes, with that of the
     first node whose command failed; each line of output begins with its node. Ctrl-C ends the command there
     too, with all that it started; a lost connection does not.
+
+    Examples:
+        gpucloud exec trainer -- nvidia-smi
+        gpucloud exec trainer --detach -- nvidia-smi dmon -c 60
     """
     if all_nodes and node is not None:
         raise UsageError("--all-nodes runs the command on every node: leave --node out")

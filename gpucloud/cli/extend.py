@@ -36,7 +36,12 @@ def extend(
         bool, typer.Option("--yes", "-y", help="Do not ask before the deadline becomes earlier.")
     ] = False,
 ) -> None:
-    """Change a box's deadline, later or sooner: in the cloud, on the box, and in the journal."""
+    """Change a box's deadline, later or sooner: in the cloud, on the box, and in the journal.
+
+    Examples:
+        gpucloud extend trainer --ttl 12h
+        gpucloud extend trainer --ttl none
+    """
     add = ttl.strip().startswith("+")
     lives = _duration(ttl.strip().removeprefix("+"))
     if add and lives is None:

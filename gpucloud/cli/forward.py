@@ -37,6 +37,10 @@ def forward(
     """Make ports of a box reachable at this machine, until Ctrl-C: gpucloud forward train 8888 6006:7007
 
     The programs on the box need to listen at its loopback address only; nothing is opened to the network.
+
+    Examples:
+        gpucloud forward trainer 8888
+        gpucloud forward trainer 8888:9999 6006
     """
     from gpucloud.ssh.forwarding import forward as forward_ports
 

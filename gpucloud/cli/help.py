@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from gpucloud.cli.app import HELP_ALL
-from gpucloud.cli.examples import EXAMPLES
+from gpucloud.cli.examples import examples_of
 from gpucloud.spec.flags import PANELS
 
 COMMON, OWN, FOLDED, EVERYWHERE = "Common options", "Options", "More options", "Options of every command"
@@ -48,7 +48,7 @@ def write_help(parameters: Sequence[Any], ctx: Any, formatter: Any, *, whole: bo
             folded.append(parameter.opts[0])
         else:
             sections.setdefault(title, []).append(row)
-    write_examples(path, formatter)
+    write_examples(ctx.command, formatter)
     sections |= {title: sections.pop(title, []) for title in (OWN, EVERYWHERE)}
     if folded or whole:
         sections[EVERYWHERE].append((HELP_ALL, "Show all options and exit."))
@@ -74,11 +74,11 @@ def _write_rows(rows: Rows, formatter: Any) -> None:
         formatter.write("\n".join((first + lines[0], *(indent + line for line in lines[1:]))).rstrip() + "\n")
 
 
-def write_examples(path: Sequence[str], formatter: Any) -> None:
+def write_examples(command: Any, formatter: Any) -> None:
     """Writes the examples as they can be copied: unwrapped."""
     with formatter.section("Examples"):
-        for example in EXAMPLES.get(" ".join(path), ()):
-            formatter.write(f"  gpucloud {example}\n")
+        for example in examples_of(command):
+            formatter.write(f"  {example}\n")
 
 
 def _section(parameter: Any, common: Sequence[str]) -> str:

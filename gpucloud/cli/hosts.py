@@ -44,6 +44,10 @@ def hosts(
     ssh-config  for ssh and its relatives, with pinned host keys
     sky         for ~/.sky/ssh_node_pools.yaml of SkyPilot
     dstack      an SSH fleet
+
+    Examples:
+        gpucloud hosts trainer
+        gpucloud hosts trainer --format ansible
     """
     if app.output.json and form not in {None, Format.JSON}:
         raise UsageError(f"--json prints a document: leave --format {form} out")

@@ -32,7 +32,12 @@ COLUMNS = (
 
 @lists("images", name="image")
 def images(app: App, spec: SpecFlags) -> int | None:
-    """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software."""
+    """Show the image that each offer boots, with driver, CUDA and frameworks, and the installed software.
+
+    Examples:
+        gpucloud images --gpu A100:8
+        gpucloud images --gpu T4 --image pytorch
+    """
     choices = app.client.market.images(spec)
     if app.output.json:
         answer: ImagesDocument = {"images": [choice.document() for choice in choices]}

@@ -38,6 +38,10 @@ def migrate(
     """Make or update the tables of the journal that GPUCLOUD_JOURNAL names: all, or nothing.
 
     The login must own the schema of the journal, or be allowed to create it; others cannot do this.
+
+    Examples:
+        gpucloud journal migrate
+        gpucloud journal migrate --sql
     """
     if sql:
         app.output.line(app.client.journals.script().rstrip())
@@ -70,6 +74,10 @@ def copy(
     Your login in the team's journal gets the owner ID of your file, so that boxes are found, deleted and
     swept as before; it may have those of several files. Afterwards use one of the two only: set
     GPUCLOUD_JOURNAL.
+
+    Examples:
+        gpucloud journal copy --to postgresql://alice@db.lab/gpucloud
+        gpucloud journal copy --from ~/.local/state/gpucloud/state/journal.db
     """
     if (to is None) == (from_ is None):
         raise UsageError(
@@ -85,7 +93,12 @@ def copy(
 
 
 def verify(app: App) -> int:
-    """Replay every event, and compare the result with the journal's tables. Exit code 1 if they differ."""
+    """Replay every event, and compare the result with the journal's tables. Exit code 1 if they differ.
+
+    Examples:
+        gpucloud journal verify
+        gpucloud journal verify --json
+    """
     found = app.client.journals.verify()
     if app.output.json:
         answer: JournalVerifyDocument = {"events": found.events, "differences": list(found.differences)}
@@ -113,6 +126,10 @@ def users(
     `keys: {bob: ssh-ed25519 AAAA…}` sets public keys.
 
     key: publishes your own public key, so that others can let you in: gpucloud share NAME --user LOGIN.
+
+    Examples:
+        gpucloud journal users apply users.yaml
+        gpucloud journal users key ~/.ssh/id_ed25519.pub
     """
     if action is UsersAction.KEY:
         app.client.journals.publish_key(text_of(str(file), "the key"))

@@ -63,6 +63,10 @@ def serve(
     It answers only clients with a certificate of --client-ca. A node lives as long as the autoscaler wants
     it; when that, or this server, is dead, every node ends with its lease. A box becomes a node over ssh: its
     image, or the setup of its class, brings k3s or kubeadm.
+
+    Examples:
+        gpucloud k8s serve cluster.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://10.0.0.5:6443
+        gpucloud k8s serve a.yaml --cert s.crt --key s.key --client-ca ca.crt --server https://10.0.0.5:6443
     """
     from gpucloud.elastic.kubernetes.join import Joining, Program
     from gpucloud.runtime.tasks import Tasks
@@ -114,6 +118,10 @@ def manifests(
     Parts: autoscaler (cluster-autoscaler with gpucloud beside it, RBAC; certificates by cert-manager), gpu
     (device plugin, DCGM exporter), kueue (a queue for each class), keda (with --scale), alerts. It holds no
     secret, and names those that are to be made.
+
+    Examples:
+        gpucloud k8s manifests cluster.yaml --image registry.lab/gpucloud:0.1.0 --server https://10.0.0.5:6443
+        gpucloud k8s manifests cluster.yaml --image gpucloud:0.1.0 --server https://10.0.0.5:6443 --part kueue
     """
     from gpucloud.elastic.kubernetes.join import Joining, Program
     from gpucloud.elastic.kubernetes.manifests import ManifestPart

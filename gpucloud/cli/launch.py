@@ -44,7 +44,12 @@ def launch(
         ),
     ] = False,
 ) -> int | None:
-    """Launch the cheapest box that starts, and wait until its GPUs answer over ssh."""
+    """Launch the cheapest box that starts, and wait until its GPUs answer over ssh.
+
+    Examples:
+        gpucloud launch --gpu A100:8 --count 3 --spread region
+        gpucloud launch --preset train --name trainer --yes
+    """
     wanted = completed(app, spec)[0] if plan is None else _saved(plan, spec)
     if not yes and not app.output.interactive:
         if isinstance(wanted, Spec):

@@ -43,6 +43,10 @@ def list_boxes(
     """List boxes: state, age, price, cost so far, time left.
 
     Exit code with --live: 8 if some regions could not be read, 4 if no cloud could be asked.
+
+    Examples:
+        gpucloud list
+        gpucloud list --all --live
     """
     if all_owners and not live:
         raise UsageError("--all-owners needs --live: the journal has your own boxes only")

@@ -56,6 +56,10 @@ def logs(
     With --job and -f, ends with the job, and exits with its exit code.
 
     With --since, a line without a time counts as having the time of the line before it.
+
+    Examples:
+        gpucloud logs trainer -f
+        gpucloud logs trainer --job run --since 1h
     """
     chosen = [kind for kind, asked in (("boot", boot), ("guard", guard), ("job", job is not None)) if asked]
     if len(chosen) > 1:

@@ -58,6 +58,10 @@ def metrics(
     With --once, the metrics of the journal: for a textfile collector, by cron. With serve, an address on
     loopback: /metrics is the same, /sd has a target for each node, and /box/ID/metrics is what the guard of a
     box measures (its GPUs, by DCGM's names), read over ssh. No port of a box is opened.
+
+    Examples:
+        gpucloud metrics --once
+        gpucloud metrics serve --port 9420
     """
     if not (once or action or files):
         raise UsageError("say what to do", hint="gpucloud metrics --once, or gpucloud metrics serve")

@@ -58,6 +58,10 @@ def move(
     snapshot, to other places file by file; the old volumes stay, and are billed until you delete them. Both
     boxes are billed until the old one is deleted. A move that fails leaves the old box as it was, and
     nothing new.
+
+    Examples:
+        gpucloud move trainer --to azure
+        gpucloud move trainer --to us-west-2 --path results --yes
     """
     limit = None if max_price is None else number("--max-price", max_price)
     _refuse_outside(paths or ())

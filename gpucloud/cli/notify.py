@@ -22,6 +22,10 @@ def notify_test(
     """Send a test message to each channel of notify.yaml, or of GPUCLOUD_NOTIFY, and list what it gets.
 
     Exit code 1 if a channel did not take it.
+
+    Examples:
+        gpucloud notify test
+        gpucloud notify test ops --json
     """
     done = app.client.notices.test(channels or ())
     if app.output.json:

@@ -66,7 +66,12 @@ def offers(
         typer.Option("--include-hidden", help="Include retired types and types that are not sold publicly."),
     ] = False,
 ) -> int | None:
-    """Search the market: every matching offer, cheapest first. Changes nothing."""
+    """Search the market: every matching offer, cheapest first. Changes nothing.
+
+    Examples:
+        gpucloud offers --gpu A100:8 --spot
+        gpucloud offers --gpu H100 --region 'us-*' --why
+    """
     if csv and app.output.json:
         raise UsageError("--csv and --json contradict each other")
     spec, _ = completed(app, spec, OF_OFFERS)

@@ -38,7 +38,12 @@ def plan(
     ] = None,
     accept_snapshot_price: AcceptSnapshot = False,
 ) -> None:
-    """Show what a launch would do: attempts in order, prices, and what ends the box."""
+    """Show what a launch would do: attempts in order, prices, and what ends the box.
+
+    Examples:
+        gpucloud plan --gpu T4 --spot
+        gpucloud plan -f box.yaml --save plan.json
+    """
     if save is not None:
         refuse_unwritable("the plan", save)
     spec, defaults = completed(app, spec)

@@ -29,6 +29,10 @@ def apply(
     """Put the rules of FILE in force, instead of those before. In a team's journal, admins only.
 
     A rule that is not in the file is lifted. Boxes that are there already stay, and are always ended.
+
+    Examples:
+        gpucloud policy apply policy.yaml
+        gpucloud policy apply policy.yaml --json
     """
     source, text = _text_of(file)
     applied = app.client.policy.apply(text, source)
@@ -40,7 +44,12 @@ def apply(
 
 
 def show(app: App) -> None:
-    """Show the policy in force, as YAML."""
+    """Show the policy in force, as YAML.
+
+    Examples:
+        gpucloud policy show
+        gpucloud policy show --json
+    """
     policy = app.client.policy.show()
     if app.output.json:
         answer: PolicyShowDocument = {"policy": None if policy is None else _document(policy)}

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @lists("groups", name="source")
 def show(app: App) -> None:
-    """Show how many prices are known, how old they are and their sources. Makes no call."""
+    """Show how many prices are known, how old they are and their sources. Makes no call.
+
+    Examples:
+        gpucloud prices show
+        gpucloud prices show --json
+    """
     known = app.client.prices.overview()
     if app.output.json:
         app.output.document("prices", known.document())

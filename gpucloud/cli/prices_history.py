@@ -50,7 +50,12 @@ def history(
         ),
     ] = None,
 ) -> None:
-    """Show the history of prices since the first refresh. Makes no call."""
+    """Show the history of prices since the first refresh. Makes no call.
+
+    Examples:
+        gpucloud prices history --gpu A100:8 --spot
+        gpucloud prices history --gpu T4 --since 30d
+    """
     age = shown.read_age(since, flag="--since")
     plots = shown.load_plots("--plot", plot) if plot else None
     now = utc_now()
@@ -110,7 +115,12 @@ def diff(
         str | None, typer.Argument(help="A later day or time. Default: now.", metavar="AFTER")
     ] = None,
 ) -> None:
-    """Show which prices changed between two moments. Makes no call."""
+    """Show which prices changed between two moments. Makes no call.
+
+    Examples:
+        gpucloud prices diff 2026-11-01
+        gpucloud prices diff 2026-10-01 2026-11-01 --gpu A100
+    """
     found = app.client.prices.changes(
         spec, before=_moment(before), after=None if after is None else _moment(after)
     )

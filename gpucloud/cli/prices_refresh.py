@@ -40,6 +40,10 @@ def refresh(
     Tariffs (disks, addresses, data transfer, snapshots) and the exchange rate are refreshed too.
 
     If a cloud does not answer, its earlier prices stay. An interrupted refresh is resumed.
+
+    Examples:
+        gpucloud prices refresh
+        gpucloud prices refresh --gpu A100 --cloud aws
     """
     with app.working(quiet=True) as (client, timeline), _progress(app) as show:
 

@@ -50,6 +50,10 @@ def watch(
     changed list price, a price that no GPU of its model has.
 
     With --json, one line for each refresh.
+
+    Examples:
+        gpucloud prices watch --gpu T4 --spot --below 0.20
+        gpucloud prices watch --gpu T4 --spot --below 0.20 --once --exec ./train.sh
     """
     command = None if execute is None else _command(execute)
     with app.working(quiet=True) as (client, _):

@@ -32,6 +32,10 @@ def init(
 
     Each class is a node type. The head is a machine of yours; the other nodes are boxes that
     Ray launches and gives back. Each ends by itself unless the head still wants it.
+
+    Examples:
+        gpucloud ray init
+        gpucloud ray init lab.yaml --head 10.0.0.5
     """
     from gpucloud.api.ray_init import ray_init
 

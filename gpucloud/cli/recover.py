@@ -29,6 +29,10 @@ def recover(app: App) -> int:
 
     Exit code 4: no cloud could be asked. 8: some regions could not be read, a deadline could not be set, or
     some resources have your owner tag and other tags that gpucloud never writes.
+
+    Examples:
+        gpucloud recover
+        gpucloud recover --json
     """
     with app.working() as (client, _):
         found = client.resources.recover()

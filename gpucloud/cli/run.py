@@ -168,6 +168,10 @@ def run(
     --setup, which may read them, comes before it. With --nodes it runs on every node, with variables such as
     NODE_RANK and MASTER_ADDR: each line of output begins with its node, and the first failure ends the
     others. With --detach, exits with 0 once the command runs, and prints the run's ID.
+
+    Examples:
+        gpucloud run --gpu T4 --ttl 1h --sync . -- python3 train.py
+        gpucloud run --gpu A100 --spot --restarts 5 --sync . --fetch out -- python3 train.py
     """
     if command and len(command) == 1 and is_spec_file(command[0]):
         raise UsageError(

@@ -56,7 +56,12 @@ def list_runs(
     ] = False,
     active: Annotated[bool, typer.Option("--active", help="Only runs that are not over.")] = False,
 ) -> None:
-    """List runs, with those that ended in the last 30 days: state, restarts, cost so far, time left."""
+    """List runs, with those that ended in the last 30 days: state, restarts, cost so far, time left.
+
+    Examples:
+        gpucloud runs list
+        gpucloud runs list --all --sort-by=-age
+    """
     if all and active:
         raise UsageError("--all and --active: choose one")
     since = None if all else datetime.now(UTC) - RECENT
@@ -78,7 +83,12 @@ def list_runs(
 
 
 def show(app: App, run: RunName) -> None:
-    """Show one run with its attempts: where each was, what it cost, how it was lost."""
+    """Show one run with its attempts: where each was, what it cost, how it was lost.
+
+    Examples:
+        gpucloud runs show nightly
+        gpucloud runs show nightly --json
+    """
     found = app.client.runs.get(run)
     store, unknown = _store(app, run)
     if app.output.json:
@@ -140,6 +150,10 @@ def delete(
     """Delete what the store of a run that is over holds: its checkpoints, logs and results.
 
     What gpucloud has not written there stays, and the run stays in the journal.
+
+    Examples:
+        gpucloud runs delete nightly --checkpoints
+        gpucloud runs delete nightly --checkpoints --yes
     """
     if not checkpoints:
         hint = f"delete what its store holds: gpucloud runs delete {run} --checkpoints"
@@ -169,7 +183,12 @@ def cancel(
     run: RunName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """End a run and delete its box, also a run that another process works on."""
+    """End a run and delete its box, also a run that another process works on.
+
+    Examples:
+        gpucloud runs cancel nightly
+        gpucloud runs cancel nightly --yes
+    """
     with app.working() as (client, timeline):
         done = client.runs.cancel(run, confirm=None if yes else lambda each: _confirmed(app, timeline, each))
         living = living_after(client)
@@ -199,6 +218,10 @@ def show_logs(
     With -f, goes on over interruptions until the run ends, and exits with its command's exit code, or with
     125 if it ended without one. What an attempt has printed is kept on this machine when its box is deleted,
     and in the bucket of --checkpoint-to.
+
+    Examples:
+        gpucloud runs logs nightly -f
+        gpucloud runs logs nightly --attempt 1
     """
     attempts = app.client.runs.get(run).attempts
     with_box = {number: each for number, each in enumerate(attempts, start=1) if each.box_id}
@@ -266,6 +289,10 @@ def fetch(
     A box of a run with --checkpoint-to has stored them when its command has ended: they are copied from there
     where the box is gone or does not answer, also from another machine, and also later. Exit code 8 if some
     are not here: the box is kept until its deadline.
+
+    Examples:
+        gpucloud runs fetch nightly
+        gpucloud runs fetch nightly out/model.pt:model.pt
     """
     files = [fetched(each) for each in paths or ()]
     if store is not None:

@@ -22,6 +22,10 @@ def schema(
     """Print the JSON Schema of a spec file, or of a document that --json prints.
 
     Editors use the first to complete and check specs, and programs the second to check answers.
+
+    Examples:
+        gpucloud schema
+        gpucloud schema offers
     """
     if document is None:
         app.output.line(files("gpucloud").joinpath("spec.schema.json").read_text(encoding="utf-8").rstrip())

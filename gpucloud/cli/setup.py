@@ -25,6 +25,10 @@ def setup(
     they are on the box, in ~/.gpucloud/env.
 
     Exits with 8 if the setup fails again: the box stays, and is billed until its deadline.
+
+    Examples:
+        gpucloud setup trainer
+        gpucloud setup trainer --json
     """
     with app.working() as (client, timeline):
         box = client.boxes.setup(name)

@@ -53,6 +53,10 @@ def share(
 
     Whoever uses the same journal of a team then enters with gpucloud, everybody else with ssh and the host
     key that is shown. With --remove, connections that are open stay open.
+
+    Examples:
+        gpucloud share trainer --key bob.pub --allow-from 203.0.113.7/32
+        gpucloud share trainer --user bob
     """
     if (key is None) == (user is None):
         raise UsageError("share needs one of --key and --user", hint="gpucloud share NAME --key bob.pub")

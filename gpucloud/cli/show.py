@@ -27,7 +27,12 @@ def show(
     name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
     live: Annotated[bool, typer.Option("--live", help="Also read the cloud, not the journal alone.")] = False,
 ) -> None:
-    """Show one box: its state, place, price, cost, nodes and end."""
+    """Show one box: its state, place, price, cost, nodes and end.
+
+    Examples:
+        gpucloud show trainer
+        gpucloud show trainer --live --json
+    """
     if live:
         with app.working(quiet=True) as (client, _):
             box = client.get(name, live=True)

@@ -48,6 +48,10 @@ def init(
     Call it as SlurmUser, on the machine of slurmctld; again after each change of the cluster. One file has
     the nodes, the partitions and all settings, for slurm.conf to include; the programs are what slurmctld
     starts. Nothing is changed outside of the folder.
+
+    Examples:
+        gpucloud slurm init
+        gpucloud slurm init cluster.yaml --force
     """
     slurm = app.client.engines.slurm(file)
     written = slurm.init(force=force)
@@ -83,6 +87,10 @@ def resume(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Foreg
     """Launch nodes: slurmctld's ResumeProgram. Returns at once; the boxes of a job come together.
 
     A node that cannot be had is told to slurmctld with the reason: its job is queued again.
+
+    Examples:
+        gpucloud slurm resume 'lab-t4-[1-2]'
+        gpucloud slurm resume lab-t4-1 --foreground
     """
     _unblock_signals()
     if foreground:
@@ -99,6 +107,10 @@ def suspend(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Fore
     """End nodes: slurmctld's SuspendProgram. Returns at once.
 
     With --foreground, returns when nothing is billed for the nodes any more.
+
+    Examples:
+        gpucloud slurm suspend 'lab-t4-[1-2]'
+        gpucloud slurm suspend lab-t4-1 --foreground
     """
     _unblock_signals()
     if foreground:
@@ -112,7 +124,12 @@ def suspend(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Fore
 
 
 def fail(app: App, nodes: Hostlist, cluster: File = DEFAULT, foreground: Foreground = False) -> int:
-    """End nodes that never registered: slurmctld's ResumeFailProgram. They are idle again afterwards."""
+    """End nodes that never registered: slurmctld's ResumeFailProgram. They are idle again afterwards.
+
+    Examples:
+        gpucloud slurm fail lab-t4-1
+        gpucloud slurm fail lab-t4-1 --cluster lab/cluster.yaml
+    """
     _unblock_signals()
     if foreground:
         with app.working() as (client, _):
@@ -129,6 +146,10 @@ def sync(app: App, cluster: File = DEFAULT) -> int:
     no others; launches what is missing; ends what nobody wants; tells slurmctld which nodes are gone, and
     which classes cannot be had now; makes nodes idle again that were left down; moves weights and features
     with the prices. Each job's AdminComment names its machines with their prices.
+
+    Examples:
+        gpucloud slurm sync
+        gpucloud slurm sync --cluster lab/cluster.yaml --json
     """
     _unblock_signals()
     with app.working() as (client, _):

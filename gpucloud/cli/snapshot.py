@@ -46,6 +46,10 @@ def create(
     A box that uses the volume runs its --checkpoint command before, and writes what is not on the disk yet. A
     copy of a root disk boots other boxes: `launch --image NAME`. The snapshot is billed for what it holds
     until it is deleted: by `snapshot delete`, or after --keep.
+
+    Examples:
+        gpucloud snapshot create monday --of data
+        gpucloud snapshot create my-image --of trainer --keep 90d --yes
     """
     kept = time("--keep", keep)
     with app.working() as (client, timeline):
@@ -68,7 +72,12 @@ def list_snapshots(
     app: App,
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed snapshots.")] = False,  # noqa: A002
 ) -> None:
-    """List snapshots: volume or box, size, place, price, time left."""
+    """List snapshots: volume or box, size, place, price, time left.
+
+    Examples:
+        gpucloud snapshot list
+        gpucloud snapshot list --all --json
+    """
     snapshots = app.client.snapshots.list(over=all)
     if app.output.json:
         document: SnapshotsDocument = {"snapshots": [snapshot.document() for snapshot in snapshots]}
@@ -83,7 +92,12 @@ def list_snapshots(
 
 
 def show(app: App, name: Name) -> None:
-    """Show one snapshot."""
+    """Show one snapshot.
+
+    Examples:
+        gpucloud snapshot show monday
+        gpucloud snapshot show monday --json
+    """
     snapshot = app.client.snapshots.get(name)
     _answer(app, snapshot)
     if app.output.json:
@@ -135,6 +149,10 @@ def restore(
     """Create a volume with the data of a snapshot, in any zone of its region.
 
     The snapshot stays. The new volume may be larger; its file system keeps its size.
+
+    Examples:
+        gpucloud snapshot restore monday --to data-2
+        gpucloud snapshot restore monday --to data-2 --zone use1-az2 --yes
     """
     kept, gib = time("--keep", keep), None if size is None else whole_gib(size)
     with app.working() as (client, timeline):
@@ -155,6 +173,10 @@ def delete(app: App, name: Name, yes: Yes = False) -> None:
     """Delete a snapshot; returns when the cloud confirms that nothing billable is left.
 
     Volumes and boxes that were made of it stay.
+
+    Examples:
+        gpucloud snapshot delete monday
+        gpucloud snapshot delete monday --yes
     """
     with app.working() as (client, timeline):
         snapshot = client.snapshots.delete(name, confirm=partial(_deletion_confirmed, app, timeline, yes))

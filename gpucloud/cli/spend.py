@@ -70,6 +70,10 @@ def spend(
 
     The costs are computed from the journal, not from invoices: discounts and data transfer are not included.
     Periods and months are in UTC.
+
+    Examples:
+        gpucloud spend --since 30d
+        gpucloud spend --by month,cloud --csv
     """
     _refuse_contradictions({"--json": app.output.json, "--csv": csv, "--focus": focus})
     if focus and by is not None:

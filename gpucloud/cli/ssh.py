@@ -31,6 +31,10 @@ def ssh(
     """Open a shell on a box. Exits with the shell's exit code.
 
     With options of ssh, the connection is one of its own: gpucloud ssh train -- -L 8888:localhost:8888
+
+    Examples:
+        gpucloud ssh trainer
+        gpucloud ssh trainer -- -L 8888:localhost:8888
     """
     from gpucloud.ssh.forwarding import relay_with_options
     from gpucloud.ssh.relay import relay

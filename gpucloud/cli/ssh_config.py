@@ -28,6 +28,10 @@ def ssh_config(
 
     The hosts are also written to a file, which launch, extend, down and the others keep up to date.
     --install makes ssh read it: one Include line at the top of ~/.ssh/config.
+
+    Examples:
+        gpucloud ssh-config
+        gpucloud ssh-config --install
     """
     config = _user_config(app)
     if install and not yes and not app.output.interactive:

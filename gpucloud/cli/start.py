@@ -46,6 +46,10 @@ def start(
 
     It is always the same machine type in the same zone. Exit code 5: there is no capacity now. 7: it costs
     more than the limit. In both cases the box stays stopped.
+
+    Examples:
+        gpucloud start trainer
+        gpucloud start trainer --ttl 8h --max-price 1.20 --yes
     """
     limit = None if max_price is None else number("--max-price", max_price)
     lives = None if ttl is None else _lives(ttl)

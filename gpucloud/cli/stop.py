@@ -32,6 +32,10 @@ def stop(
 
     A stopped box may find no capacity when it is started. Exit code 2: this box cannot be stopped. 8: its
     cloud still bills it.
+
+    Examples:
+        gpucloud stop trainer
+        gpucloud stop trainer --keep 30d --yes
     """
     kept = time("--keep", keep)
     with app.working() as (client, timeline):

@@ -66,6 +66,10 @@ def sweep(
 
     Exit code 4: no cloud could be asked. 8: some regions could not be read, some resources still exist, or
     some have your owner tag and other tags that gpucloud never writes.
+
+    Examples:
+        gpucloud sweep --dry-run
+        gpucloud sweep --older-than 2h --yes
     """
     with app.working() as (client, timeline):
 

@@ -54,6 +54,10 @@ def sync(
 
     Of a folder that goes to a box, what git ignores stays here, as do .git, virtual environments, and what
     .gpucloudignore names; `!.git/` there, or as --exclude, brings something back.
+
+    Examples:
+        gpucloud sync ./src/ trainer:src
+        gpucloud sync trainer:results/ ./results
     """
     way = read_way(source, destination)
     if not way.up and (exclude or dry_run):

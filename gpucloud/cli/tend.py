@@ -42,6 +42,10 @@ def tend(
     the same limits: three times at most. Exit code: 8 if something may still be billed, else that of the
     first thing that could not be done; the next look goes on with it. With --every, until a signal. --install
     is refused while credentials, or values that living runs need (--env), are only in this shell.
+
+    Examples:
+        gpucloud tend
+        gpucloud tend --every 60s
     """
     if sum((install, uninstall, every is not None)) > 1:
         raise UsageError("--install, --uninstall and --every contradict each other", hint="choose one")

@@ -26,6 +26,10 @@ def version(
 
     Your defaults for offers, plan, launch and run are a YAML file of clouds, regions, purchase, max_price,
     ttl and tags. A flag wins over a spec file, and a spec file over the defaults.
+
+    Examples:
+        gpucloud version
+        gpucloud version --paths
     """
     found = {name: str(path) for name, path in asdict(app.paths).items()}
     if app.output.json:

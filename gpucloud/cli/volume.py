@@ -50,6 +50,10 @@ def create(
 
     It is billed until it is deleted: by `volume delete`, or after --keep without use. A box can use it only
     in its zone.
+
+    Examples:
+        gpucloud volume create data --size 500 --near A100:8
+        gpucloud volume create data --size 1TB --region us-east-1 --keep 90d --yes
     """
     kept, gib = time("--keep", keep), whole_gib(size)
     residency = completed(app, Spec(), ("residency",))[0].residency
@@ -74,7 +78,12 @@ def list_volumes(
     app: App,
     all: Annotated[bool, typer.Option("--all", "-a", help="Include deleted and failed volumes.")] = False,  # noqa: A002
 ) -> None:
-    """List volumes: size, place, last use, price, cost so far, time left."""
+    """List volumes: size, place, last use, price, cost so far, time left.
+
+    Examples:
+        gpucloud volume list
+        gpucloud volume list --all --json
+    """
     volumes = app.client.volumes.list(over=all)
     if app.output.json:
         document: VolumesDocument = {"volumes": [volume.document() for volume in volumes]}
@@ -87,7 +96,12 @@ def list_volumes(
 
 
 def show(app: App, name: Name) -> None:
-    """Show one volume."""
+    """Show one volume.
+
+    Examples:
+        gpucloud volume show data
+        gpucloud volume show data --json
+    """
     volume = app.client.volumes.get(name)
     answer(app, volume)
     if app.output.json:
@@ -107,7 +121,12 @@ def show(app: App, name: Name) -> None:
 
 
 def delete(app: App, name: Name, yes: Yes = False) -> None:
-    """Delete a volume with its data; returns when the cloud confirms that nothing billable is left."""
+    """Delete a volume with its data; returns when the cloud confirms that nothing billable is left.
+
+    Examples:
+        gpucloud volume delete data
+        gpucloud volume delete data --yes
+    """
     with app.working() as (client, timeline):
         volume = client.volumes.delete(name, confirm=partial(_deletion_confirmed, app, timeline, yes))
     answer(app, volume)

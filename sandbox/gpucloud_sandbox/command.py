@@ -87,7 +87,12 @@ def start(
         Shell, typer.Option(help="Shell that the printed lines are for: posix, fish or powershell.")
     ] = Shell.POSIX,
 ) -> None:
-    """Start the emulated clouds; prints the variables that point the vendors' tools at them."""
+    """Start the emulated clouds; prints the variables that point the vendors' tools at them.
+
+    Examples:
+        gpucloud sandbox start
+        gpucloud sandbox start --review off
+    """
     from gpucloud_sandbox.client import ensure_started
 
     given = _pace_changes(transition, latency, lag)
@@ -129,7 +134,12 @@ def stop(
     app: App,
     force: Annotated[bool, typer.Option("--force", help="Stop even while resources are billed.")] = False,
 ) -> None:
-    """Stop the emulated clouds; refused while resources are billed. The next start restores everything."""
+    """Stop the emulated clouds; refused while resources are billed. The next start restores everything.
+
+    Examples:
+        gpucloud sandbox stop
+        gpucloud sandbox stop --force
+    """
     from gpucloud_sandbox.client import find
 
     endpoint = find(app.paths.sandbox)
@@ -142,7 +152,12 @@ def stop(
 
 @lists("billing", name="id")
 def status(app: App) -> None:
-    """Show whether the emulated clouds run, and the resources they bill."""
+    """Show whether the emulated clouds run, and the resources they bill.
+
+    Examples:
+        gpucloud sandbox status
+        gpucloud sandbox status --json
+    """
     from gpucloud_sandbox.client import read_status
 
     found = read_status(app.paths.sandbox)
@@ -173,7 +188,12 @@ def status(app: App) -> None:
 def reset(
     app: App, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False
 ) -> int | None:
-    """Reset instances, stock, prices, faults and the clock. The ledger keeps what was billed."""
+    """Reset instances, stock, prices, faults and the clock. The ledger keeps what was billed.
+
+    Examples:
+        gpucloud sandbox reset
+        gpucloud sandbox reset --json
+    """
     client = _client(app)
     if not yes:
         if not app.output.interactive:
@@ -199,7 +219,12 @@ def pace(
     latency: Latency = None,
     lag: Lag = None,
 ) -> None:
-    """Set the delays of the running clouds; without options, show them."""
+    """Set the delays of the running clouds; without options, show them.
+
+    Examples:
+        gpucloud sandbox pace
+        gpucloud sandbox pace --latency 0.2
+    """
     found = _client(app).pace(**_pace_changes(transition, latency, lag))
     text = (
         f"transition  {found['transition_s']:g} s\nlatency     {found['latency_s']:g} s\n"
@@ -213,7 +238,12 @@ def calls(
     app: App,
     clear: Annotated[bool, typer.Option("--clear", help="Clear the list afterwards.")] = False,
 ) -> None:
-    """Show the API calls that the clouds received, oldest first."""
+    """Show the API calls that the clouds received, oldest first.
+
+    Examples:
+        gpucloud sandbox calls
+        gpucloud sandbox calls --json
+    """
     received = _client(app).received(clear=clear)
     columns = ["at", "cloud", "action", "region", "status", "milliseconds", "concurrent"]
     if app.output.json:
@@ -235,7 +265,12 @@ def stock(
     instance_type: InstanceType = "*",
     purchase: Purchase = "*",
 ) -> None:
-    """Limit the instances in stock; without a number, show the rules. The newest matching rule applies."""
+    """Limit the instances in stock; without a number, show the rules. The newest matching rule applies.
+
+    Examples:
+        gpucloud sandbox stock
+        gpucloud sandbox stock 0 --type g4dn.xlarge
+    """
     place = _place(cloud, region, zone, instance_type, purchase)
     rule = {} if count is None else {**place, "count": count}
     rules = _client(app).stock(**rule)
@@ -257,7 +292,12 @@ def price(
     instance_type: InstanceType = "*",
     purchase: Purchase = "*",
 ) -> None:
-    """Change prices; without an amount, show the changes. The newest matching change applies."""
+    """Change prices; without an amount, show the changes. The newest matching change applies.
+
+    Examples:
+        gpucloud sandbox price
+        gpucloud sandbox price x1.5 --type g4dn.xlarge
+    """
     place = _place(cloud, region, zone, instance_type, purchase)
     move = {} if amount is None else {**place, **_amount(amount)}
     moves = _client(app).price(**move)
@@ -298,7 +338,12 @@ def fault(
     seconds: Annotated[float, typer.Option(help="Length of a delay.", min=0, metavar="SECONDS")] = 0.0,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all faults first.")] = False,
 ) -> None:
-    """Make coming calls fail; without an effect, show the faults that are still active."""
+    """Make coming calls fail; without an effect, show the faults that are still active.
+
+    Examples:
+        gpucloud sandbox fault
+        gpucloud sandbox fault throttle --cloud aws --times 3
+    """
     client = _client(app)
     if clear:
         client.clear_faults()
@@ -333,7 +378,12 @@ def interrupt(
         ),
     ] = None,
 ) -> None:
-    """Interrupt a spot box, after a notice."""
+    """Interrupt a spot box, after a notice.
+
+    Examples:
+        gpucloud sandbox interrupt trainer
+        gpucloud sandbox interrupt trainer --notice 30
+    """
 
     client = _client(app)
     try:
@@ -356,7 +406,12 @@ def gpu(
     ],
     times: Annotated[int, typer.Option(help="How many boxes get a faulty GPU.", min=0, metavar="N")] = 1,
 ) -> None:
-    """Give the next boxes a fault: a GPU lost, with bad memory, slow, hanging; an old driver; no RDMA."""
+    """Give the next boxes a fault: a GPU lost, with bad memory, slow, hanging; an old driver; no RDMA.
+
+    Examples:
+        gpucloud sandbox gpu lost
+        gpucloud sandbox gpu memory --times 2
+    """
     _client(app).gpu(sickness, times=times)
     _answer(
         app,
@@ -371,7 +426,12 @@ def clock(
         float, typer.Argument(help="Seconds to move the clock ahead.", min=0, metavar="SECONDS")
     ] = 0,
 ) -> None:
-    """Show the emulated clouds' clock, or move it ahead."""
+    """Show the emulated clouds' clock, or move it ahead.
+
+    Examples:
+        gpucloud sandbox clock
+        gpucloud sandbox clock 3600
+    """
     answer = _client(app).clock(advance_s=advance)
     _answer(app, answer, f"The clouds' time is {time_text(datetime.fromisoformat(answer['now']))}.")
 
@@ -382,7 +442,12 @@ def address(
         str | None, typer.Argument(metavar="ADDRESS", help="New public address of the caller.")
     ] = None,
 ) -> None:
-    """Show the caller's public address as the clouds see it, or change it."""
+    """Show the caller's public address as the clouds see it, or change it.
+
+    Examples:
+        gpucloud sandbox address
+        gpucloud sandbox address 203.0.113.9
+    """
     found = _client(app).address(new)
     _answer(app, {"address": found}, f"The clouds see the caller at {found}.")
 
@@ -398,7 +463,12 @@ def control(
         typer.Argument(metavar="KEY=VALUE...", help="Parameters of the setting; values may be JSON."),
     ] = None,
 ) -> None:
-    """Change a setting of one cloud: quotas, permissions, capacity reservations, other commitments."""
+    """Change a setting of one cloud: quotas, permissions, capacity reservations, other commitments.
+
+    Examples:
+        gpucloud sandbox control aws commit per_hour=10 until=2027-05-31
+        gpucloud sandbox control aws deny actions='["ec2:RunInstances"]'
+    """
     answer = _client(app).cloud(cloud, name, **dict(map(_pair, values or ())))
     _answer(app, {"answer": answer}, "Done." if answer in (None, {}) else str(answer))
 

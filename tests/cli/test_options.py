@@ -10,7 +10,7 @@ import pytest
 from typer.core import TyperGroup
 
 from gpucloud.cli.app import COMMANDS, load, main
-from gpucloud.cli.examples import EXAMPLES
+from gpucloud.cli.examples import examples_of
 from gpucloud.spec.declarations import ALIASES, FIELDS
 from gpucloud.spec.file import flag_of
 from gpucloud.spec.flags import PANELS
@@ -90,12 +90,14 @@ def test_help_for_all_options_is_not_meant_by_a_remote_command(
 def test_every_command_has_two_examples_that_are_valid(
     words: tuple[str, ...], help_of: Callable[..., str]
 ) -> None:
-    text = help_of(*words)
-    for example in EXAMPLES[" ".join(words)]:
-        assert f"\n  gpucloud {example}\n" in text
-        name, *arguments = shlex.split(example)
-        assert example.startswith(" ".join(words))
-        loaded = load(name)
+    text, loaded = help_of(*words), load(words[0])
+    members = loaded.commands if isinstance(loaded, TyperGroup) else {}
+    examples = examples_of(members[words[1]] if words[1:] else loaded)
+    assert len(examples) == 2
+    for example in examples:
+        assert f"\n  {example}\n" in text
+        program, name, *arguments = shlex.split(example)
+        assert (program, example.startswith(f"gpucloud {' '.join(words)}")) == ("gpucloud", True)
         if isinstance(loaded, TyperGroup):
             loaded.commands[arguments[0]].make_context(arguments[0], arguments[1:])
         else:

@@ -51,13 +51,14 @@ def test_both_readmes_have_the_same_blocks_headings_and_links() -> None:
 
 
 @pytest.mark.parametrize("file", [*READMES, COMMANDS_PAGE], ids=["en", "zh", "page"])
-def test_every_command_is_in_the_table_and_nothing_else(file: Path) -> None:
-    """The tables of commands are the program's."""
+def test_the_tables_name_commands_of_the_program_alone(file: Path) -> None:
+    """The list of all is made from the code: ``docs/reference/commands/index.md``."""
     table = text(file).rpartition("| --- | --- |")[2].partition("\n\n")[0]
     column = 1 if file == COMMANDS_PAGE else 2
     cells = [row.split(" | ")[column - 1] for row in table.strip().splitlines()]
     named = {word.split()[0] for cell in cells for word in re.findall(r"`([a-z0-9 -]+)`", cell)}
-    assert named == set(COMMANDS)
+    assert len(named) > 40
+    assert named <= set(COMMANDS)
 
 
 def test_the_session_is_what_appears(cli: Shell) -> None:

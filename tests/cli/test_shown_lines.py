@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.cli.examples import EXAMPLES
+from gpucloud.cli.app import COMMANDS, load
+from gpucloud.cli.examples import examples_of
 from tests.pages import ROOT
 from tests.sandbox.running import client
 from tests.shell import Shell
@@ -59,9 +60,10 @@ class Shown:
 
 def shown() -> Iterator[Shown]:
     """All lines of help and of documents that start something on a box."""
-    for name, lines in EXAMPLES.items():
-        own = [f"gpucloud {each}" for each in lines if " -- " in each]
-        yield from (Shown(f"help of {name}", each) for each in own if _LINE.fullmatch(each))
+    for command in map(load, COMMANDS):
+        for each in getattr(command, "commands", {"": command}).values():
+            own = [line for line in examples_of(each) if " -- " in line and _LINE.fullmatch(line)]
+            yield from (Shown(f"help of {command.name}", line) for line in own)
     app = (ROOT / "gpucloud/cli/app.py").read_text(encoding="utf-8")
     yield from (Shown("help", line) for line in _LINE.findall(app) if " -- " in line)
     for page in pages():

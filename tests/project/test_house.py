@@ -10,8 +10,6 @@ from pathlib import Path
 
 import gpucloud
 
-EXAMPLES = "examples.py"
-"""The command lines that help shows to people: text, which decides nothing."""
 CLOUD_NAMES = re.compile(r"\b(aws|azure|alibaba|aliyun)\b", re.IGNORECASE)
 
 
@@ -38,7 +36,6 @@ def test_the_core_names_no_cloud() -> None:
     found = {
         f"{path.name}:{line}"
         for path in Path(gpucloud.__file__).parent.rglob("*.py")
-        if path.name != EXAMPLES
         for line in named_clouds(path.read_text(encoding="utf-8"))
     }
     assert not found
@@ -52,8 +49,8 @@ def test_a_named_cloud_would_be_seen() -> None:
 
 PACKAGE = Path(gpucloud.__file__).parent
 ROOT = PACKAGE.parent
-LONGEST = 60
-"""Lines of a function of the command line: parse, one call, print."""
+LONGEST = 59
+"""Lines of a function of the command line, without its docstring: parse, one call, print."""
 FILES_OUTSIDE_ROOMS = 8
 PRODUCT = [PACKAGE, *(ROOT / name for name in ("providers", "pricing", "templates", "sandbox"))]
 LONGEST_FILE = 600
@@ -75,13 +72,18 @@ TWO_THINGS = frozenset(
 
 
 def long_functions(source: str, longest: int = LONGEST) -> list[str]:
-    """The functions of a module that are longer, their signature included."""
+    """The functions of a module that are longer, their signature included and their docstring not."""
     return [
         f"{node.name}: {lines} lines"
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > longest
+        and (lines := _lines_of(node) - sum(map(_lines_of, node.body[:1])) * bool(ast.get_docstring(node)))
+        > longest
     ]
+
+
+def _lines_of(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def imported(source: str) -> set[str]:
@@ -166,6 +168,7 @@ def test_modules_lie_in_rooms() -> None:
 
 def test_a_long_function_and_a_wrong_import_would_be_seen() -> None:
     assert long_functions("def f(\n    a: int,\n):\n    pass\n", longest=3) == ["f: 4 lines"]
+    assert long_functions('def f():\n    """A.\n\n    B.\n    """\n    pass\n', longest=2) == []
     assert uses_the_command_line("def f():\n    from gpucloud import cli\n")
     assert uses_the_command_line("import gpucloud.cli.app")
     assert not uses_the_command_line("from gpucloud.client import cli")

@@ -405,6 +405,11 @@ class SnapshotOrder:
     keep_days: int
     tags: Tags
 
+    @property
+    def is_image(self) -> bool:
+        """Whether it is of a machine."""
+        return self.of.kind is ResourceKind.INSTANCE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:

@@ -67,12 +67,13 @@ class Boxes:
 
         Args:
             name: its name or id.
-            keep: after how long the stopped box is deleted; by default, 7 days. For one that is stopped
-                already, the time counts from now.
+            keep: after how long the stopped box is deleted; by default, 7 days, or what the policy allows.
+                For one that is stopped already, the time counts from now.
             confirm: is called with what is lost before anything is changed; by default, nothing is confirmed.
 
         Raises:
             UsageError: it cannot be stopped; or ``confirm`` returned ``False``.
+            PolicyError, BudgetError: ``keep`` is longer than is allowed; nothing was stopped.
             ConnectionFailedError: it cannot be reached.
             CloudError: the cloud refused; it runs on.
             CleanupIncompleteError: it is not known to be stopped, or its compute is billed on.

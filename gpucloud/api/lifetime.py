@@ -44,10 +44,9 @@ def stop(
 ) -> Box:
     """See :meth:`Boxes.stop`."""
     from gpucloud.boxes.power import stop
-    from gpucloud.ending.stopping import KEEP, LEAST_KEEP
+    from gpucloud.ending.stopping import LEAST_KEEP
 
-    keep = KEEP if keep is None else keep
-    if keep < LEAST_KEEP:
+    if keep is not None and keep < LEAST_KEEP:
         raise UsageError("--keep: a stopped box is kept for at least 1h", hint="use a larger --keep")
     with _settled(session, name) as (context, box):
         return stop(context, box, session.catalog.market, keep, confirm)

@@ -14,7 +14,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.records import Box
 from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
 from gpucloud.policy.budget_check import check_of
-from gpucloud.purchase.policy_check import refuse_later_end
+from gpucloud.purchase.later_end import refuse_later_end
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder
 

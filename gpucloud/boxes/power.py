@@ -24,6 +24,7 @@ from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wron
 from gpucloud.planning.lifetime import LAUNCH_TTL
 from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.ceiling import Agreement, confirmed
+from gpucloud.purchase.later_end import end_of_keep
 from gpucloud.purchase.policy_check import StartCheck
 from gpucloud.purchase.power_on import offer_today
 from gpucloud.runtime.context import Context
@@ -61,7 +62,11 @@ _Proposal = TypeVar("_Proposal", PlannedStop, Start)
 
 
 def stop(
-    context: Context, box: Box, market: Market, keep: timedelta, confirm: Callable[[PlannedStop], bool] | None
+    context: Context,
+    box: Box,
+    market: Market,
+    keep: timedelta | None,
+    confirm: Callable[[PlannedStop], bool] | None,
 ) -> Box:
     """Stops a box; one that is stopped already is kept for that time from now.
 
@@ -69,11 +74,13 @@ def stop(
         context: clouds, journal, clock and progress of this call.
         box: the box.
         market: knows which types have disks of the host.
-        keep: how long the stopped box is kept.
+        keep: how long the stopped box is kept; ``None`` for 7 days, or what the policy allows.
         confirm: is asked before anything is changed; by default, nothing is confirmed.
 
     Raises:
         UsageError: it cannot be stopped, another process holds it, or ``confirm`` returned ``False``.
+        PolicyError: it would be kept for longer than the policy allows.
+        BudgetError: what it keeps would exceed a budget until its end.
         ConnectionFailedError: it cannot be reached.
         CloudError: the cloud refused; it runs on.
         CleanupIncompleteError: it is not known to be stopped, or its compute is billed on.
@@ -84,7 +91,7 @@ def stop(
         stopping.refuse_unstoppable(seen)
         ssd_gib = _local_ssd_gib(market, seen)
         stopping.refuse_where_billed_on(context, seen, local_disks=ssd_gib > 0)
-        keep_until = context.clock().replace(microsecond=0) + keep
+        keep_until = end_of_keep(context, seen, keep)
         if seen.state is BoxState.STOPPED and not any(node.billed for node in seen.nodes):
             return _keep(context, seen, keep_until)
         lost = (*LOST, *([f"{ssd_gib.normalize():f} GiB on the disks of the host"] if ssd_gib else []))

@@ -23,9 +23,13 @@ def stop(
     app: App,
     name: Annotated[str, typer.Argument(help="Name or ID of the box.", metavar="NAME")],
     keep: Annotated[
-        str,
-        typer.Option("--keep", help="Delete the stopped box after this time: 12h, 7d.", metavar="TIME"),
-    ] = "7d",
+        str | None,
+        typer.Option(
+            "--keep",
+            help="Delete the stopped box after this time: 12h, 30d. Default: 7d, or what the policy allows.",
+            metavar="TIME",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Stop a box: only its disk, and the address that it keeps, are billed until it is started.
@@ -37,7 +41,7 @@ def stop(
         gpucloud stop trainer
         gpucloud stop trainer --keep 30d --yes
     """
-    kept = time("--keep", keep)
+    kept = None if keep is None else time("--keep", keep)
     with app.working() as (client, timeline):
         box = client.boxes.stop(name, keep=kept, confirm=partial(_confirmed, app, timeline, yes))
         living = living_after(client)

@@ -169,39 +169,41 @@ def forbidden(
 # --- requests
 
 
-def refuse_end(rules: Rules, lives: timedelta | None, outcome: str = NOTHING) -> None:
+def refuse_end(rules: Rules, lives: timedelta | None, outcome: str = NOTHING, option: str = "--ttl") -> None:
     """Refuses an end that is further off than the policy allows; ``None`` is no end.
+
+    ``option`` is the one that gives the end.
 
     Raises:
         PolicyError: it is; the message says the ``outcome``, what was not done.
     """
     if rules.ttl is not None and (lives is None or lives > rules.ttl):
         what = "a box without an end" if lives is None else f"a box that lives {format_end(lives)}"
-        hint = f"give it an earlier end: --ttl {format_end(rules.ttl)}"
+        hint = f"give it an earlier end: {option} {format_end(rules.ttl)}"
         raise forbidden(rules, "ttl", what, hint, outcome)
 
 
 def refuse_request(
-    rules: Rules, *, lives: timedelta | None, tags: Iterable[str], checkpoint_to: str | None
+    rules: Rules, *, lives: timedelta | None, tags: Mapping[str, str], checkpoint_to: str | None
 ) -> None:
     """Refuses a box for what it is, whatever offer it gets.
 
     Args:
         rules: the rules.
         lives: how long it is to live; ``None`` for no end.
-        tags: the names of its tags.
+        tags: its tags; one without a value counts as none.
         checkpoint_to: where its checkpoints are kept, if anywhere.
 
     Raises:
         PolicyError: a rule forbids it.
     """
     refuse_end(rules, lives)
-    missing = sorted(set(rules.tags) - set(tags))
+    missing = sorted(name for name in rules.tags if not tags.get(name, "").strip())
     if missing:
         raise forbidden(
             rules,
             "tags",
-            f"a box without the tag {missing[0]}",
+            f"a box without a value of the tag {missing[0]}",
             hint=" ".join(f"--tag {name}=VALUE" for name in missing),
         )
     if checkpoint_to and rules.checkpoint_to and not any(_inside(checkpoint_to, rules.checkpoint_to)):
@@ -216,29 +218,28 @@ def _inside(url: str, places: Iterable[str]) -> Iterable[bool]:
 # --- what one person has
 
 
-def refuse_more(
-    rules: Rules, owner: str, adds_usd: Decimal, others: Sequence[Box], market: Market, *, starts: bool
-) -> None:
-    """Refuses one more box of an owner.
+def refuse_more(rules: Rules, plan: Box, others: Sequence[Box], market: Market, *, is_new_box: bool) -> None:
+    """Refuses one more holding of an owner, or a box that is started again.
 
     Args:
         rules: the rules.
-        owner: whose it is.
-        adds_usd: the most that it costs per hour.
+        plan: what is bought; its ceiling is the most that it costs per hour.
         others: the other holdings of all owners.
         market: for exchange rates, and how clouds bill.
-        starts: whether it lives already, and is started again.
+        is_new_box: whether it counts as one more box.
 
     Raises:
         PolicyError: the owner has as many as the policy allows, or they cost as much.
     """
+    owner, adds_usd = plan.owner, plan.ceiling.usd_per_hour if plan.ceiling else Decimal(0)
     living = [box for box in others if box.owner == owner and box.state not in OVER]
     most, boxes = _of(rules.boxes, owner), sum(box.kind is Kind.BOX for box in living)
-    if most is not None and not starts and boxes >= most:
+    if most is not None and is_new_box and boxes >= most:
         raise forbidden(rules, "boxes", f"one more box of {owner!r}, who has {boxes}", hint=_MAKE_ROOM)
     limit, now = _of(rules.per_hour, owner), sum((usd_now(box, market) for box in living), Decimal(0))
     if limit is not None and now + adds_usd > limit:
-        what = f"a box at up to {format_money(adds_usd)} per hour beside {format_money(now)} of {owner!r}"
+        adds = format_money(adds_usd)
+        what = f"a {plan.kind} at up to {adds} per hour beside {format_money(now)} of {owner!r}"
         raise forbidden(rules, "per_hour", what, hint=_MAKE_ROOM)
 
 

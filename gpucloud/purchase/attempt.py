@@ -157,16 +157,17 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
     context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
     context.emit(_started(candidate))
     with about(price=Money(amount=candidate.price, currency=candidate.currency).document()):
-        machines = create(
+        made = create(
             context,
             box,
             cloud,
             order,
+            request,
             intent=intent,
-            call=lambda before: cloud.create(request, before=before)[0],
             look=lambda: _look(cloud, order),
             rank=terms.rank,
         )
+    machines: Sequence[Machine] = [each for each in made if isinstance(each, Machine)]
     bought = replace(candidate, zone=candidate.zone or machines[0].zone)
     asked = begin_check(context, terms.prices, bought)
     looks = _begin_looks(context, cloud, machines)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
+from gpucloud.clouds.abilities import Images, Snapshots, Volumes
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Record
 from gpucloud.ending.pending import incomplete_error, pending_refs
@@ -36,8 +37,6 @@ IN_FLIGHT_S = 20.0
 """How long a call under way may take after a signal: most of the one minute is kept for the deletion."""
 
 AnyOrder = Order | VolumeOrder | SnapshotOrder
-
-T = TypeVar("T", bound=Resource)
 
 
 def prepare(
@@ -93,13 +92,13 @@ def create(
     box: Box,
     cloud: Cloud,
     order: AnyOrder,
+    request: Request,
     *,
     intent: str,
-    call: Callable[[Callable[[], None]], Sequence[T]],
-    look: Callable[[], Sequence[T]],
+    look: Callable[[], Sequence[Resource]],
     timeout_s: float = CREATE_TIMEOUT_S,
     rank: int | None = None,
-) -> Sequence[T]:
+) -> Sequence[Resource]:
     """Makes the billable call and journals its outcome, also when it is interrupted.
 
     Args:
@@ -107,17 +106,17 @@ def create(
         box: the holding that is bought; this process holds it.
         cloud: the cloud.
         order: what is bought.
+        request: what ``prepare`` returned.
         intent: the id of the intent, which is journalled.
-        call: the call; what it is given is called before each try.
         look: looks whether a call without a clear answer created everything after all.
         timeout_s: how long the call may take.
         rank: the node for which a machine is bought; ``None`` for all nodes.
     """
     # A process that was paused may resume long after another one has taken its box.
     still_held = partial(context.journal.check, box)
-    creating = context.tasks.start(partial(call, still_held))
+    creating = context.tasks.start(partial(_buy, cloud, order, request, still_held))
     try:
-        made: Sequence[T] = context.tasks.wait(creating, timeout_s)
+        made: Sequence[Resource] = context.tasks.wait(creating, timeout_s)
     except OutcomeUnknownError as error:
         made = _look(context, look, error)
         if not made:
@@ -138,7 +137,7 @@ def create(
         # The result of the call under way must be known before it can be deleted.
         with context.tasks.finishing():
             try:
-                late: Sequence[T] = context.tasks.wait(creating, IN_FLIGHT_S)
+                late: Sequence[Resource] = context.tasks.wait(creating, IN_FLIGHT_S)
                 _adopt(context, box, cloud, intent, late, name=order.name, rank=rank)
             except (OutcomeUnknownError, TimedOutError):
                 pass  # the intent stays open, and is resolved when the box is taken down
@@ -147,6 +146,28 @@ def create(
         raise
     _adopt(context, box, cloud, intent, made, name=order.name, rank=rank)
     return list(made)
+
+
+def _buy(cloud: Cloud, order: AnyOrder, request: Request, before: Callable[[], None]) -> Sequence[Resource]:
+    """The billable call of an order; ``before`` is called before each try.
+
+    No other module makes one, but for the start of a machine (:mod:`gpucloud.purchase.power_on`).
+    """
+    match order:
+        case Order():
+            return cloud.create(request, before=before)[0]
+        case VolumeOrder():
+            what = "create the volume"
+            made, _ = cloud.create_by(Volumes, what, lambda of: of.create_volume(request), before=before)
+            return (made,)
+        case SnapshotOrder() if order.is_image:
+            what = "create the image"
+            return cloud.create_by(Images, what, lambda of: of.create_image(request), before=before)[0]
+        case SnapshotOrder():
+            what = "create the snapshot"
+            return (
+                cloud.create_by(Snapshots, what, lambda of: of.create_snapshot(request), before=before)[0],
+            )
 
 
 def _adopt(
@@ -189,11 +210,11 @@ def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", 
     context.journal.write(box, Resolved(intent=intent, status=status))
 
 
-def _look(context: Context, look: Callable[[], Sequence[T]], cause: CloudError) -> Sequence[T]:
+def _look(context: Context, look: Callable[[], Sequence[Resource]], cause: CloudError) -> Sequence[Resource]:
     """Checks whether a create call without a clear answer created something after all."""
     context.tell("create", f"no clear answer ({cause.code}); checking whether it exists")
     try:
-        found: Sequence[T] = context.tasks.run(look)
+        found: Sequence[Resource] = context.tasks.run(look)
     except CloudError:
         return []
     return found

@@ -1,4 +1,4 @@
-"""Holds a box against the journal's policy in the transaction that plans or starts it."""
+"""Holds what is bought against the journal's policy in the transaction that plans or starts it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from gpucloud.policy.rules import (
     against_machine,
     against_payment,
     forbidden,
-    refuse_end,
     refuse_more,
     refuse_request,
 )
-from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 
 
@@ -56,8 +54,7 @@ class PolicyCheck:
         )
         if rules.boxes or rules.per_hour:
             others = [box for box in billed_since(self._clock()) if box.id not in {plan.id, plan.replaces}]
-            adds = plan.ceiling.usd_per_hour if plan.ceiling else Decimal(0)
-            refuse_more(rules, plan.owner, adds, others, self._market, starts=False)
+            refuse_more(rules, plan, others, self._market, is_new_box=True)
 
 
 class StartCheck:
@@ -96,18 +93,26 @@ class StartCheck:
             tags=box.wanted.tags,
             checkpoint_to=box.wanted.spec.get("checkpoint_to"),
         )
-        if rules.per_hour:
-            others = [each for each in billed_since(now) if each.id != box.id]
-            adds = box.ceiling.usd_per_hour if box.ceiling else Decimal(0)
-            refuse_more(rules, box.owner, adds, others, self._market, starts=True)
+        MoreCheck(lambda: self._market, self._clock)(box, rules, billed_since)
 
 
-def refuse_later_end(context: Context, box: Box, end: datetime | None) -> None:
-    """Refuses to move the end of a box beyond what the policy allows; an earlier end than now is no matter.
+class MoreCheck:
+    """Refuses what would make an owner's holdings cost more per hour than the policy allows.
 
-    Raises:
-        PolicyError: the new end is later, and too far off.
+    Args:
+        market: gives exchange rates, and how clouds bill; it is called if there is such a rule.
+        clock: gives the time in UTC.
     """
-    if end is None or (box.expires_at is not None and end > box.expires_at):
-        lives = None if end is None else end - context.clock().replace(microsecond=0)  # as ends are
-        refuse_end(context.journal.rules(), lives, "the deadline was not changed")
+
+    def __init__(self, market: Callable[[], Market], clock: Callable[[], datetime]) -> None:
+        self._market, self._clock = market, clock
+
+    def __call__(self, plan: Box, rules: Rules, billed_since: BilledSince) -> None:
+        """Counts as of this moment; the ceiling of the holding is what it adds.
+
+        Raises:
+            PolicyError: the rule forbids it.
+        """
+        if rules.per_hour:
+            others = [each for each in billed_since(self._clock()) if each.id != plan.id]
+            refuse_more(rules, plan, others, self._market(), is_new_box=False)

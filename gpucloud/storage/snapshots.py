@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -20,7 +19,7 @@ from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.snapshot_plan import SnapshotPlan
 from gpucloud.purchase.volume_use import ref_of
-from gpucloud.resources import Request, Resource, ResourceKind, SnapshotOrder, State
+from gpucloud.resources import Request, ResourceKind, SnapshotOrder, State
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder
 from gpucloud.storage.mounting import label_of
@@ -51,31 +50,32 @@ def create_snapshot(
         _write_out(context, holder)
     cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
     is_image = source.kind is Kind.BOX
-    calls = _image_calls(cloud, order, plan.billed) if is_image else _snapshot_calls(cloud, order, source)
-    return buy(
-        context,
-        cloud,
-        order,
-        replace(calls, told=f"{calls.told} of {source.name} in {cloud.name} {order.region}"),
-        name=plan.name,
-        kind=Kind.SNAPSHOT,
-        place=plan.place,
-        facts=Facts(
-            wanted=Wanted(spec={}, disk_gib=plan.size_gib),
-            listed=plan.listed,
-            ceiling=plan.ceiling,
-            attended=attended,
-            snapshot=Snapshot(
-                of=source.name,
-                zone=source.place.zone if source.place else None,
-                mounted=known is not None and known.mounted,
-                label="" if is_image else label_of(source),
-                bootable=is_image,
-                arch=plan.arch,
-                billed=plan.billed,
-            ),
+    calls = _image_calls(cloud, order, plan.billed) if is_image else _snapshot_calls(cloud, order)
+    facts = Facts(
+        wanted=Wanted(spec={}, disk_gib=plan.size_gib),
+        listed=plan.listed,
+        ceiling=plan.ceiling,
+        attended=attended,
+        snapshot=Snapshot(
+            of=source.name,
+            zone=source.place.zone if source.place else None,
+            mounted=known is not None and known.mounted,
+            label="" if is_image else label_of(source),
+            bootable=is_image,
+            arch=plan.arch,
+            billed=plan.billed,
         ),
     )
+    calls = replace(calls, told=f"{calls.told} of {source.name} in {cloud.name} {order.region}")
+    try:
+        return buy(
+            context, cloud, order, calls, name=plan.name, kind=Kind.SNAPSHOT, place=plan.place, facts=facts
+        )
+    except CloudError as error:
+        unused = known is not None and known.used_at is None
+        if error.error_class is ErrorClass.UNSUPPORTED and unused:
+            error.hint = f"no box has used it yet: gpucloud launch --volume {source.name}:/data"
+        raise
 
 
 def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = ResourceKind.SNAPSHOT) -> None:
@@ -113,29 +113,13 @@ def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = Resource
         )
 
 
-def _snapshot_calls(cloud: Cloud, order: SnapshotOrder, volume: Box) -> Calls:
+def _snapshot_calls(cloud: Cloud, order: SnapshotOrder) -> Calls:
     def prepare(record: Record) -> Request:
         what = "prepare the snapshot"
         return cloud.ask(Snapshots, what, lambda snapshots: snapshots.prepare_snapshot(order, record))
 
-    def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-        try:
-            made, _ = cloud.create_by(
-                Snapshots,
-                "create the snapshot",
-                lambda snapshots: snapshots.create_snapshot(request),
-                before=before,
-            )
-            return (made,)
-        except CloudError as error:
-            unused = volume.volume is not None and volume.volume.used_at is None
-            if error.error_class is ErrorClass.UNSUPPORTED and unused:
-                error.hint = f"no box has used it yet: gpucloud launch --volume {volume.name}:/data"
-            raise
-
     return Calls(
         prepare=prepare,
-        create=create,
         made=(ResourceKind.SNAPSHOT,),
         told="a snapshot",
     )
@@ -145,15 +129,8 @@ def _image_calls(cloud: Cloud, order: SnapshotOrder, billed: ResourceKind) -> Ca
     def prepare(record: Record) -> Request:
         return cloud.ask(Images, "prepare the image", lambda images: images.prepare_image(order, record))
 
-    def create(request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-        made, _ = cloud.create_by(
-            Images, "create the image", lambda images: images.create_image(request), before=before
-        )
-        return made
-
     return Calls(
         prepare=prepare,
-        create=create,
         made={ResourceKind.IMAGE, billed},
         told="an image",
         prepare_s=COMPLETE_TIMEOUT_S,  # a cloud may make it of a complete snapshot alone

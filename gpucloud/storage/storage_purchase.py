@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +19,7 @@ from gpucloud.journal.records import Box
 from gpucloud.policy.budget_check import check_of
 from gpucloud.purchase.creation import CREATE_TIMEOUT_S, PREPARE_TIMEOUT_S, create, prepare
 from gpucloud.purchase.failover import abandon, check_name, note_left
+from gpucloud.purchase.policy_check import MoreCheck
 from gpucloud.resources import (
     Request,
     Resource,
@@ -75,19 +76,17 @@ def new_ids(context: Context, kind: Kind, name: str, place: Place, keep: timedel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """The cloud's calls for an order: what it needs beside itself, and the billable one.
+    """How an order is prepared, and what the billable call makes.
 
     Attributes:
         prepare: makes what the order needs; gives the request.
-        create: sends the request; its argument is called before each try.
         made: the kinds of what the request makes.
         told: what is bought, for the progress.
         prepare_s: how long the preparation may take, in seconds.
-        create_s: how long the request may take, in seconds.
+        create_s: how long the billable call may take, in seconds.
     """
 
     prepare: Callable[[Record], Request]
-    create: Callable[[Request, Callable[[], None]], Sequence[Resource]]
     made: Collection[ResourceKind]
     told: str
     prepare_s: float = PREPARE_TIMEOUT_S
@@ -113,7 +112,7 @@ def buy(
         context: clouds, journal, clock and progress of this call.
         cloud: the cloud.
         order: what is bought.
-        calls: the cloud's calls for it.
+        calls: how it is prepared, and what is made.
         name: its name in the journal.
         kind: its kind.
         place: where it is made.
@@ -121,6 +120,7 @@ def buy(
 
     Raises:
         BudgetError: it would exceed a budget; nothing was spent.
+        PolicyError: its owner has as much per hour as the policy allows; nothing was spent.
         UsageError: the name is taken; nothing was spent.
         CloudError: the cloud refused; nothing is left.
         CleanupIncompleteError: something may still be billed.
@@ -139,6 +139,7 @@ def buy(
         lease=context.lease(),
         kind=kind,
         limits=limits,
+        forbids=None if context.market is None else MoreCheck(context.market, context.clock),
     )
     for text in limits.warnings if limits else ():
         context.warn("plan", text)
@@ -181,8 +182,8 @@ def _buy(context: Context, bought: Box, cloud: Cloud, order: Order, *, calls: Ca
         bought,
         cloud,
         order,
+        request,
         intent=intent,
-        call=lambda before: calls.create(request, before),
         look=lambda: _look(cloud, order, calls.made),
         timeout_s=calls.create_s,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from gpucloud.clouds.abilities import Volumes
@@ -13,7 +12,7 @@ from gpucloud.journal.kinds import Kind
 from gpucloud.journal.records import Box
 from gpucloud.planning.volume_plan import VolumePlan
 from gpucloud.purchase.volume_use import ref_of
-from gpucloud.resources import Request, Resource, ResourceKind, VolumeOrder
+from gpucloud.resources import Request, ResourceKind, VolumeOrder
 from gpucloud.runtime.context import Context
 from gpucloud.storage.storage_purchase import Calls, buy, new_ids
 
@@ -30,7 +29,6 @@ def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False)
     source = plan.snapshot.snapshot if plan.snapshot and plan.snapshot.snapshot else Snapshot()
     calls = Calls(
         prepare=partial(_prepare, cloud, order),
-        create=partial(_create, cloud),
         made=(ResourceKind.DISK,),
         told=f"{order.size_gib} GiB in {cloud.name} {order.zone or order.region}",
     )
@@ -68,9 +66,3 @@ def _order(context: Context, plan: VolumePlan) -> VolumeOrder:
 
 def _prepare(cloud: Cloud, order: VolumeOrder, record: Record) -> Request:
     return cloud.ask(Volumes, "prepare the volume", lambda volumes: volumes.prepare_volume(order, record))
-
-
-def _create(cloud: Cloud, request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-    what = "create the volume"
-    made, _ = cloud.create_by(Volumes, what, lambda volumes: volumes.create_volume(request), before=before)
-    return (made,)

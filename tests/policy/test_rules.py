@@ -55,13 +55,13 @@ IN_FOLDERS = Rules(checkpoint_to=("s3://lab", "az://lab/a"))
 
 @pytest.mark.parametrize("url", [None, "s3://lab", "s3://lab/a/b", "az://lab/a"])
 def test_checkpoints_are_kept_in_the_folders_that_are_named(url: str | None) -> None:
-    refuse_request(IN_FOLDERS, lives=None, tags=(), checkpoint_to=url)
+    refuse_request(IN_FOLDERS, lives=None, tags={}, checkpoint_to=url)
 
 
 @pytest.mark.parametrize("url", ["s3://lab-2/a", "az://lab/b", "az://lab", "oss://lab"])
 def test_checkpoints_are_kept_nowhere_else(url: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        refuse_request(IN_FOLDERS, lives=None, tags=(), checkpoint_to=url)
+        refuse_request(IN_FOLDERS, lives=None, tags={}, checkpoint_to=url)
     assert caught.value.rules == ("checkpoint_to: [s3://lab, az://lab/a]",)
 
 

@@ -17,7 +17,7 @@ from gpucloud.costs.resource_prices import ADDRESS
 from gpucloud.costs.spend import BillingOf, per_hour
 from gpucloud.ending.deadline import extend, move_cloud_end
 from gpucloud.ending.stopping import REST_TIMEOUT_S, keep_end, rest, timer_deletes, unfinished
-from gpucloud.errors import CloudError, ErrorClass, GpucloudError, UsageError
+from gpucloud.errors import CloudError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import NO_FACTS, Ceiling, Facts, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
@@ -161,7 +161,7 @@ def _power_on(context: Context, box: Box, terms: StartTerms) -> None:
     if not timer_deletes(cloud):
         move_cloud_end(context, box, terms.end)
     asked = power_on(context, box, cloud, terms.prices, offer)
-    _wait_until_running(context, box, cloud, price_to_pay(offer))
+    _wait_until_running(context, box, cloud, offer)
     now = price_to_pay(in_force(context, asked, offer, "the start is taken back"))
     if now != price_to_pay(offer):
         context.journal.write(box, Seen(facts=Facts(price=now)))
@@ -172,9 +172,13 @@ def price_to_pay(offer: Candidate) -> Price | None:
     return None if offer.purchase.kind.paid_already else price_of(offer)
 
 
-def _wait_until_running(context: Context, box: Box, cloud: Cloud, price: Price | None) -> None:
-    """Waits until the machine runs and has an address, and journals both with what it costs."""
-    ref, pause_s, known = box.machine(0), 0.1, box.nodes
+def _wait_until_running(context: Context, box: Box, cloud: Cloud, offer: Candidate) -> None:
+    """Waits until the machine runs and has an address, and journals both with what it costs.
+
+    Raises:
+        PriceError: it is of another type than the offer.
+    """
+    ref, pause_s, known, price = box.machine(0), 0.1, box.nodes, price_to_pay(offer)
     with context.tasks.within(START_TIMEOUT_S):
         while True:
             machine = context.tasks.run(partial(cloud.get, ref), CALL_TIMEOUT_S)
@@ -183,6 +187,11 @@ def _wait_until_running(context: Context, box: Box, cloud: Cloud, price: Price |
                 if nodes != known:
                     context.journal.write(box, Seen(facts=Facts(nodes=nodes, price=price)))
                 known = nodes
+                if machine.instance_type.casefold() != offer.instance_type.casefold():
+                    raise PriceError(
+                        f"{box.name!r} was started as a {machine.instance_type}, not a {offer.instance_type}",
+                        hint="somebody has changed its type meanwhile",
+                    )
                 if machine.state is State.RUNNING and machine.public_ip:
                     return
             if not context.tasks.left_s:

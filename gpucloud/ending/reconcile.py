@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 
 from gpucloud.clouds.abilities import ConsoleLog
+from gpucloud.ending.machine_type import follow_type
 from gpucloud.ending.reading import MachineReads, begin_reading
 from gpucloud.ending.settlement import settle_box
 from gpucloud.ending.stopping import rest, unfinished
@@ -442,7 +443,8 @@ def _seen(
         if (seen_at := _billed_until(box, known, seen, node)) is not None
     }
     billed_until = {**box.billed_until, **unsure} if unsure else None
-    return Seen(state=state, facts=Facts(nodes=nodes, ended_by=ended_by, billed_until=billed_until))
+    other = follow_type(context, box, resources)
+    return Seen(state=state, facts=replace(other, nodes=nodes, ended_by=ended_by, billed_until=billed_until))
 
 
 def _is_news(box: Box, seen: Seen, since: datetime) -> bool:

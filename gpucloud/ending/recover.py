@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from gpucloud.costs.resource_prices import billed_copy, compute_price, listed_prices, listed_snapshot_price
+from gpucloud.costs.resource_prices import billed_copy, listed_prices, listed_snapshot_price
 from gpucloud.ending.discovery import DiscoveryResult, begin, by_box, finish
+from gpucloud.ending.machine_type import offer_of, price_now
 from gpucloud.ending.shutdown_timer import ensure_end
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import named
-from gpucloud.journal.facts import Facts, Gpu, Offer, Place, Price, Snapshot, Volume, Wanted, node_of
+from gpucloud.journal.facts import Facts, Place, Snapshot, Volume, Wanted, node_of
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
 from gpucloud.journal.records import Box
@@ -169,7 +170,7 @@ def state_of(resources: Sequence[Resource], now: datetime) -> BoxState | None:
 
 def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Facts:
     ref, machine = first.ref, next(iter(machines), None)
-    price = None if machine is None else compute_price(market, machine)
+    price = None if machine is None else price_now(market, machine)
     return Facts(
         place=Place(
             cloud=ref.cloud,
@@ -177,10 +178,8 @@ def _facts(first: Resource, machines: Sequence[Machine], market: Market) -> Fact
             region=ref.region,
             zone=machine.zone or None if machine else None,
         ),
-        offer=None if machine is None else _offer(market, machine),
-        price=None
-        if price is None
-        else Price(amount=price.amount, currency=price.currency, as_of=price.as_of, source=price.source),
+        offer=None if machine is None else offer_of(market, machine),
+        price=price,
         listed=listed_prices(market, ref.cloud, ref.region, None, price.currency if price else None),
         nodes=tuple(node_of(machine) for machine in machines if machine.state is not State.GONE),
         recovered=True,
@@ -217,14 +216,4 @@ def _stored_facts(context: Context, resources: Sequence[Resource], market: Marke
         listed=listed_prices(market, ref.cloud, ref.region, shown.size_gib, None),
         volume=Volume(keep_s=KEEP.total_seconds(), mounted=True),  # it may hold data
         recovered=True,
-    )
-
-
-def _offer(market: Market, machine: Machine) -> Offer:
-    kind = market.types.get((machine.ref.cloud, machine.instance_type))
-    return Offer(
-        instance_type=machine.instance_type,
-        purchase=machine.purchase,
-        interconnect=kind.interconnect if kind else None,
-        gpu=Gpu(model=kind.gpu_model, count=kind.gpu_count, memory_gib=kind.gpu_memory_gib) if kind else None,
     )

@@ -12,7 +12,7 @@ from gpucloud.journal.facts import Facts, NamedRef
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState, may_become
 from gpucloud.journal.records import Box, Intent, ResourceRow
-from gpucloud.journal.usage import begin_resource, end_all, end_resource, reprice, see_nodes
+from gpucloud.journal.usage import begin_resource, end_all, end_resource, reprice, resize, see_nodes
 from gpucloud.resources import State
 
 
@@ -168,6 +168,9 @@ def _extended(box: Box, at: datetime, event: events.Extended) -> Box:  # noqa: A
 
 
 def _seen(box: Box, at: datetime, event: events.Seen) -> Box:
+    seen = event.facts.offer
+    if seen is not None and box.offer is not None and seen.instance_type != box.offer.instance_type:
+        box = resize(box, box.seen_at or at)
     box = _see(box, at, event.facts)
     return box if event.state is None else _become(box, event.state)
 

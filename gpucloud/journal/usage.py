@@ -60,6 +60,17 @@ def reprice(box: Box, price: Price) -> Box:
     return replace(box, usage=tuple(usage))
 
 
+def resize(box: Box, since: datetime) -> Box:
+    """Begins new intervals of compute for machines that are of another type since then, at the latest."""
+    usage: list[Usage] = []
+    for each in box.usage:
+        if each.part == "compute" and each.end is None and each.start < since:
+            usage += [replace(each, end=since), replace(each, start=since)]
+        else:
+            usage.append(each)
+    return replace(box, usage=tuple(usage))
+
+
 def _see_node(box: Box, node: Node, at: datetime) -> Box:
     """Sees one machine.
 

@@ -11,7 +11,8 @@ from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import PriceError, UsageError
 from gpucloud.journal.records import Box
-from gpucloud.planning.plan import Candidate, margin_of
+from gpucloud.planning.agreed import agreed_usd
+from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.ceiling import Agreement, ask_price, begin_check
 from gpucloud.resources import Ref, short_id
 from gpucloud.runtime.context import Context
@@ -57,23 +58,6 @@ def offer_today(context: Context, market: Market, box: Box, *, max_price_usd: De
         )
     most_allowed = context.journal.rules().max_price
     return now if most_allowed is None else replace(now, ceiling_usd=min(limit, most_allowed))
-
-
-def agreed_usd(box: Box, market: Market) -> Decimal | None:
-    """The most per hour and node that the user of a box has agreed to; ``None`` if unknown.
-
-    That is the limit of its last start or launch; of a box that was found by its tags, its price and
-    a margin.
-    """
-    if box.ceiling is not None and box.ceiling.machine_usd is not None:
-        return box.ceiling.machine_usd
-    made = [each.ceiling_usd for each in box.intents if each.status == "made" and each.ceiling_usd]
-    if made:
-        return made[-1]
-    if box.price is None or box.offer is None:
-        return None
-    before = market.usd(box.price.amount, box.price.currency)
-    return None if before is None else before * margin_of(box.offer.purchase)
 
 
 def power_on(context: Context, box: Box, cloud: Cloud, prices: Agreement, offer: Candidate) -> Call | None:

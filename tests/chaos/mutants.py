@@ -38,6 +38,8 @@ FOLDERS = ("tests/test_config.py",)
 BOXES = ("tests/sandbox/test_box_limits.py",)
 BOUNDED = ("tests/purchase/test_bounded_waits.py",)
 CEILING = ("tests/purchase/test_ceiling.py",)
+DOORS = ("tests/cli/test_doors.py",)
+RESIZED = ("tests/cli/test_resized.py",)
 STARTS = ("tests/cli/test_never_above.py",)
 POLICY = ("tests/journal/test_policy.py",)
 RUNS = ("tests/journal/test_runs.py",)
@@ -281,6 +283,48 @@ MUTANTS = (
         "if limit is None or now.price_usd > limit:",
         "if limit is None:",
         ("tests/purchase/test_power_on.py",),
+    ),
+    Mutant(
+        "what stores data counts against the policy",
+        "gpucloud/storage/storage_purchase.py",
+        "None if context.market is None else MoreCheck(context.market, context.clock)",
+        "None",
+        DOORS,
+    ),
+    Mutant(
+        "a stopped box is not kept for longer than the policy allows",
+        "gpucloud/purchase/later_end.py",
+        '        refuse_end(rules, keep, "nothing was stopped", "--keep")\n',
+        "        pass\n",
+        DOORS,
+    ),
+    Mutant(
+        "a stopped box is not kept for longer than a budget reaches",
+        "gpucloud/purchase/later_end.py",
+        "            if keep is not None:\n                raise\n",
+        "",
+        DOORS,
+    ),
+    Mutant(
+        "a tag without a value is none",
+        "gpucloud/policy/rules.py",
+        'if not tags.get(name, "").strip()',
+        "if name not in tags",
+        DOORS,
+    ),
+    Mutant(
+        "the type of a machine is what its cloud says",
+        "gpucloud/ending/reconcile.py",
+        "other = follow_type(context, box, resources)",
+        "other = Facts()",
+        RESIZED,
+    ),
+    Mutant(
+        "what was agreed is not the price of another type",
+        "gpucloud/planning/agreed.py",
+        "    if made:\n",
+        "    if False:\n",
+        RESIZED,
     ),
     Mutant(
         "spot bids its ceiling",

@@ -55,7 +55,11 @@ class Bench:
         return Context(
             owner=OWNER,
             journal=open_journal(self.folder, self.clock, lease_clock=self.clock),
-            clouds=Clouds({p.name: factory(p) for p in self.providers}, wrap),
+            clouds=Clouds(
+                {p.name: factory(p) for p in self.providers},
+                wrap,
+                own_address=self.providers[0].caller_address,
+            ),
             tasks=Tasks(self.clock.sleep, lambda: self.clock().timestamp()),
             emit=lambda event: self.lines.append((event.step, event.text)),
             clock=self.clock,

@@ -30,8 +30,10 @@ pytest.register_assert_rewrite("tests.conformance")
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 if threading.current_thread() is threading.main_thread():
-    # A test run that was started in the background ignores SIGINT, and so would every program that it starts.
+    # A test run that was started in the background, or with nohup, ignores these, and so would every program
+    # that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("repeatable", parent=settings.get_profile("default"), derandomize=True)

@@ -137,7 +137,7 @@ class Buyer:
 
     def _offered(self) -> tuple[Deal, Call | None]:
         names = names_of(self.wanted.spec)
-        echo = begin_echo(self.context, self.wanted.spec, self._clouds())
+        echo = begin_echo(self.context, self.wanted.spec)
         search = self.search_for(names)
         deal = self._deal(self.catalog.market)
         discovery = search.result()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -129,17 +128,14 @@ def refuse_impossible(spec: Spec) -> None:
     socket_folder()
 
 
-def begin_echo(context: Context, spec: Spec, clouds: Sequence[str]) -> Call | None:
+def begin_echo(context: Context, spec: Spec) -> Call | None:
     """Starts to ask for this machine's public address; ``None`` if the spec has ``allow_from``.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         spec: the spec of the user.
-        clouds: the clouds that may be used; the first is asked, or another one if it has no echo service.
     """
-    if spec.allow_from or not clouds:
-        return None
-    return context.tasks.start(partial(context.clouds.caller_address, clouds[0]))
+    return None if spec.allow_from else context.tasks.start(context.clouds.caller_address)
 
 
 def provision(context: Context, market: Market, deal: Deal, wanted: BoxRequest, echo: Call | None) -> Box:

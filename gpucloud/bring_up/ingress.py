@@ -40,8 +40,7 @@ def reach(context: Context, box: Box, target: Target) -> None:
 
 def admit_us(context: Context, box: Box) -> bool:
     """Changes the box's rule to our present address; False if that is allowed already, or unknown."""
-    cloud = context.clouds.usable(box.cloud)
-    address = context.tasks.run(partial(context.clouds.caller_address, cloud.name))
+    address = context.tasks.run(context.clouds.caller_address)
     if address is None:
         return False
     own = ipaddress.ip_network(address)

@@ -285,15 +285,6 @@ class Firewall(Protocol):
 
 
 @runtime_checkable
-class Echo(Protocol):
-    """The caller's own address."""
-
-    def caller_address(self) -> str:
-        """This machine's public IP address, from an https echo service of the cloud; validated."""
-        ...
-
-
-@runtime_checkable
 class Deadlines(Protocol):
     """The cloud's own deadline of a box: a timer that ends it, or at least its tags."""
 

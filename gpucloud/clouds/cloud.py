@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, overload
 
-from gpucloud.clouds.abilities import Audit, Echo, Traits
+from gpucloud.clouds.abilities import Audit, Traits
+from gpucloud.clouds.own_address import own_address
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     CallObserver,
@@ -305,8 +306,11 @@ class Clouds:
         self,
         factories: Mapping[str, Callable[[], Provider]],
         wrap: Callable[[Provider], Cloud] = lambda provider: Cloud(provider=provider),
+        *,
+        own_address: Callable[[], str] | None = None,
     ) -> None:
         self._factories = factories
+        self._own_address = own_address
         self._wrap = wrap
         self._made: dict[str, Cloud] = {}
         self._making = threading.Lock()
@@ -338,30 +342,20 @@ class Clouds:
                     f"two packages bring a cloud named {entry.name!r}: {entry.value} is one of them",
                     hint="uninstall one of them",
                 )
-        return cls({name: partial(make, entry) for name, entry in entries.items()})
+        factories = {name: partial(make, entry) for name, entry in entries.items()}
+        return cls(factories, own_address=partial(own_address, profile))
 
     def names(self) -> list[str]:
         """The clouds' names, sorted."""
         return sorted(self._factories)
 
-    def caller_address(self, name: str) -> str | None:
-        """This machine's address as this cloud or another one sees it; ``None`` if none has an echo service.
-
-        An echo needs no credentials, so any installed cloud may be asked.
+    def caller_address(self) -> str | None:
+        """This machine's public address; ``None`` where nobody is asked for it.
 
         Raises:
-            CloudError: the cloud did not answer.
+            UsageError: nobody knows it for certain.
         """
-        for each in (name, *(other for other in self.names() if other != name)):
-            try:
-                address = self[each].ask(
-                    Echo, "ask for our address", lambda echo: echo.caller_address(), lacking=None
-                )
-            except ImportError:
-                continue
-            if address is not None:
-                return address
-        return None
+        return None if self._own_address is None else self._own_address()
 
     def usable(self, name: str) -> Cloud:
         """The cloud with this name, with its failure to load as a ``CloudError``.

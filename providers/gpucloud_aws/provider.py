@@ -27,7 +27,6 @@ from gpucloud_aws.checkup import AwsCheckup
 from gpucloud_aws.clients import Clients
 from gpucloud_aws.console import AwsConsoleLog
 from gpucloud_aws.databases import AwsDatabaseLogins
-from gpucloud_aws.echo import AwsEcho
 from gpucloud_aws.images import AwsBoot
 from gpucloud_aws.market import AwsMarket
 from gpucloud_aws.own_images import AwsImages
@@ -74,7 +73,6 @@ class AwsProvider:
             abilities.ConsoleLog: AwsConsoleLog(account),
             abilities.DatabaseLogins: AwsDatabaseLogins(account),
             abilities.Deadlines: schedule.AwsDeadlines(account),
-            abilities.Echo: AwsEcho(profile),
             abilities.Firewall: network.AwsFirewall(account),
             abilities.Images: AwsImages(account),
             abilities.Power: AwsPower(account),

@@ -150,10 +150,9 @@ def _origin(emulator: Emulator, server: Server) -> str:
 
 def _reached(emulator: Emulator, origin: str) -> dict[str, Any]:
     """How clients reach an emulated cloud: its address, and the variables of their profile."""
-    shared = {
-        f"GPUCLOUD_{emulator.name.upper()}_ECHO_URL": origin + ECHO_PATH,
-        "GPUCLOUD_EXCHANGE_RATES_URL": origin + RATES_PATH,
-    }
+    shared = {"GPUCLOUD_EXCHANGE_RATES_URL": origin + RATES_PATH}
+    if not emulator.tls:  # other programs can ask it without the sandbox's certificate
+        shared["GPUCLOUD_ECHO_URL"] = origin + ECHO_PATH
     return {
         "endpoint": origin,
         "environment": {**emulator.environment(origin), **shared},

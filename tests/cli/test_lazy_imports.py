@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,21 @@ SDKS = {
 }
 PROGRAM = """
 import atexit, json, pathlib, sys
-*arguments, file = sys.argv[1:]
+*arguments, file, missing = sys.argv[1:]
+sys.modules.update(dict.fromkeys(missing.split()))
 atexit.register(lambda: pathlib.Path(file).write_text(json.dumps(sorted(sys.modules))))
 from gpucloud.cli.app import main
 main(arguments)
 """
 
 
-def loaded(cli: Shell, folder: Path, *arguments: str) -> set[str]:
-    """The clouds whose SDKs a command loads."""
+def loaded(cli: Shell, folder: Path, *arguments: str, without: Iterable[str] = ()) -> set[str]:
+    """The clouds whose SDKs a command loads; without these packages."""
     file = folder / "modules.json"
-    ran = cli.run(sys.executable, "-c", PROGRAM, *arguments, str(file), GPUCLOUD_SANDBOX="1")
+    line = (*arguments, str(file), " ".join(without))
+    ran = cli.run(sys.executable, "-c", PROGRAM, *line, GPUCLOUD_SANDBOX="1")
     assert ran.code == 0, ran.err
-    modules = {name.partition(".")[0] for name in json.loads(file.read_text())}
+    modules = {name.partition(".")[0] for name in json.loads(file.read_text())} - {*without}
     return {cloud for cloud, sdk in SDKS.items() if sdk & modules}
 
 
@@ -38,6 +41,21 @@ def test_a_launch_loads_one_sdk(cli: Shell, tmp_path: Path, cloud: str) -> None:
     launch = ("launch", "--gpu", "T4", "--cloud", cloud, "--name", "x", "--yes")
     assert loaded(cli, tmp_path, *launch) == {cloud}
     assert loaded(cli, tmp_path, "down", "x", "--yes") == {cloud}
+
+
+@pytest.mark.parametrize("cloud", SDKS)
+def test_one_extra_alone_is_enough_from_launch_to_down(cli: Shell, tmp_path: Path, cloud: str) -> None:
+    """Nobody has to say this machine's address because another cloud's SDK is missing."""
+    others = {package for name, sdk in SDKS.items() if name != cloud for package in sdk}
+    for command in (
+        ("launch", "--gpu", "T4", "--name", "x", "--ttl", "2h", "--yes"),
+        ("extend", "x", "--ttl", "3h"),
+        ("stop", "x", "--yes"),
+        ("start", "x", "--yes"),
+        ("down", "x", "--yes"),
+    ):
+        assert loaded(cli, tmp_path, *command, without=others) <= {cloud}
+    assert cli.billed() == []
 
 
 def test_a_launch_anywhere_loads_the_sdks_of_the_clouds_that_it_asks(cli: Shell, tmp_path: Path) -> None:

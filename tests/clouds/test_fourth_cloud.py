@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.clouds.abilities import Echo, Firewall, Prices, Reservations, Traits, Volumes
+from gpucloud.clouds.abilities import Firewall, Prices, Reservations, Traits, Volumes
 from gpucloud.resources import Order
 from gpucloud_sandbox.boxes import Boxes, BoxSpec
 from gpucloud_sandbox.boxes_user_data import unpacked
@@ -248,5 +248,5 @@ class TestFourthCloud(ProviderConformance):
         return DummyHarness(folder)
 
     def test_the_optional_abilities_are_optional(self, harness: Harness) -> None:
-        for kind in (Prices, Reservations, Firewall, Echo, Volumes, Traits):
+        for kind in (Prices, Reservations, Firewall, Volumes, Traits):
             assert harness.provider.ability(kind) is None

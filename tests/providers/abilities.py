@@ -19,7 +19,6 @@ ABILITIES: Sequence[type[object]] = (
     abilities.ConsoleLog,
     abilities.DatabaseLogins,
     abilities.Deadlines,
-    abilities.Echo,
     abilities.Firewall,
     abilities.Images,
     abilities.Power,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpucloud.clouds.abilities import Checkup, ConsoleLog, Echo, Firewall, Prices, Reservations
+from gpucloud.clouds.abilities import Checkup, ConsoleLog, Firewall, Prices, Reservations
 from gpucloud.errors import ErrorClass, Scope, UsageError
 from gpucloud.resources import Machine, ResourceKind, Search, State, UnreadableRegion
 from gpucloud_aws import errors
@@ -471,10 +471,6 @@ def test_a_spot_quote_is_what_the_zone_asks_now(sandbox: SandboxClient) -> None:
     sandbox.price(cloud="aws", zone="use1-az2", instance_type="g4dn.xlarge", purchase="spot", amount="0.3")
     quotes = able(AwsProvider(own_profile()), Prices).quotes("us-east-1", ["g4dn.xlarge"], Purchase.SPOT)
     assert {quote.zone: quote.price_per_hour for quote in quotes}["use1-az2"] == Decimal("0.3")
-
-
-def test_the_callers_address_is_what_the_sandbox_sees(sandbox: SandboxClient) -> None:
-    assert able(AwsProvider(own_profile()), Echo).caller_address() == sandbox.address()
 
 
 # --- answers that neither gives

@@ -156,7 +156,7 @@ def test_boxes_are_reached_through_their_firewall_only(tmp_path: Path) -> None:
         assert b"timed out" in proxied(endpoint, "203.0.113.200").stderr
         assert b"timed out" in proxied(endpoint, address, 80).stderr
         assert endpoint.client.address("198.51.100.8") == "198.51.100.8"
-        with urllib.request.urlopen(endpoint.environ["GPUCLOUD_AWS_ECHO_URL"]) as echo:  # noqa: S310  (loopback)
+        with urllib.request.urlopen(endpoint.environ["GPUCLOUD_ECHO_URL"]) as echo:  # noqa: S310  (loopback)
             assert echo.read().decode().strip() == "198.51.100.8"
         shut = proxied(endpoint, address)
         assert (shut.returncode, b"timed out" in shut.stderr) == (1, True)

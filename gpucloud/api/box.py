@@ -63,7 +63,7 @@ class Box(TableRow):
         results_of: the run whose files it is kept for, as they could not be copied; ``None`` for none.
         setup_error: why its set-up failed; ``None`` for a box with a set-up that succeeded, or not yet ended.
         abandoned: whether a command that has ended left it; the next changing command deletes it.
-        runs_command: whether the command of its spec was started on it.
+        spec: the spec of its launch, without the values of ``env``; empty for one that was recovered.
         guards: the last report of each node's guard; ``None`` for a guard without one.
     """
 
@@ -99,7 +99,7 @@ class Box(TableRow):
     setup_error: str | None
     guards: tuple[GuardReport | None, ...]
     abandoned: bool
-    runs_command: bool
+    spec: Mapping[str, Any]
     _session: Session = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class Box(TableRow):
             guards=box.guards,
             abandoned=(box.is_remains or box.is_halting)
             and claim(box.lease, session.journal.now()) is not Claim.HELD,
-            runs_command=bool(box.wanted.spec.get("run")),
+            spec=box.wanted.spec,
             _session=session,
         )
 
@@ -155,6 +155,11 @@ class Box(TableRow):
     def paying(self) -> tuple[Money, ...]:
         """The present spending per hour, by currency: the parts of ``per_hour`` with a known price."""
         return self.per_hour.known
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether the command of its spec was started on it."""
+        return bool(self.spec.get("run"))
 
     @property
     def is_over(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -40,11 +40,11 @@ def show(
         box = app.client.get(name)
     document = box.document()
     if app.output.json:
-        answer: ShowDocument = {"box": document}
+        answer: ShowDocument = {"box": document, "spec": dict(box.spec)}
         app.output.document("show", answer)
         return
     known = {key: _text(key, value) for key, value in document.items() if value is not None and value != []}
-    texts = {**known, **_judged_texts(box, document)}
+    texts = {**known, **_spec_texts(box.spec), **_judged_texts(box, document)}
     first = {name: texts.get(name) for name in FIRST}
     app.output.fields({name.replace("_", " "): text for name, text in {**first, **texts}.items()})
     if is_at_most(box):
@@ -53,6 +53,26 @@ def show(
 
 FIRST = ("name", "state", "time_left", "per_hour", "cost_so_far", "ssh", "start")
 """What a user looks for first."""
+
+
+OF_SPEC = ("image", "disk", "volumes", "data", "ports", "setup", "run", "tags")
+"""The fields of its spec that a user looks for besides."""
+
+
+def _spec_texts(spec: Mapping[str, Any]) -> dict[str, str]:
+    """What its launch asked for, as far as it is not the default."""
+    return {name: _asked_text(spec[name]) for name in OF_SPEC if spec.get(name)}
+
+
+def _asked_text(value: Any) -> str:
+    match value:
+        case [*items]:
+            return "\n".join(map(str, items))
+        case dict():
+            pairs = cast("Mapping[str, Any]", value)
+            return "\n".join(f"{name}={text}" for name, text in pairs.items())
+        case _:
+            return str(value)
 
 
 def _judged_texts(box: Box, document: BoxDocument) -> dict[str, str | None]:

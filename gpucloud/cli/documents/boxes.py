@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from gpucloud.api.documents import BoxDocument, SnapshotDocument, VolumeDocument
 from gpucloud.cli.documents.errors import FailureDocument
@@ -21,9 +21,14 @@ class StepDocument(TypedDict):
 
 
 class ShowDocument(TypedDict):
-    """One box."""
+    """One box.
+
+    Attributes:
+        spec: the spec of its launch, without the values of variables.
+    """
 
     box: BoxDocument
+    spec: dict[str, Any]
 
 
 class ExtendDocument(TypedDict):

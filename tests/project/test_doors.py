@@ -22,7 +22,7 @@ BILLED: Mapping[str, frozenset[str]] = {
 FREE: Mapping[str, frozenset[str]] = {
     "Provider": frozenset({"ability", "account", "classify", "delete", "find", "get", "prepare"}),
     "AccessPolicies": frozenset({"guardrail", "role_policy"}),
-    "Addresses": frozenset({"give_address"}),
+    "AddressAssociation": frozenset({"give_address"}),
     "Audit": frozenset({"watch"}),
     "Boot": frozenset({"boot_image"}),
     "Checkup": frozenset({"identity", "permissions", "server_time"}),
@@ -30,7 +30,6 @@ FREE: Mapping[str, frozenset[str]] = {
     "ConsoleLog": frozenset({"console"}),
     "DatabaseLogins": frozenset({"database_token"}),
     "Deadlines": frozenset({"ensure_end", "extend"}),
-    "Echo": frozenset({"caller_address"}),
     "Firewall": frozenset({"admit"}),
     "Images": frozenset({"prepare_image"}),
     "Power": frozenset({"stop", "why_not_stop"}),

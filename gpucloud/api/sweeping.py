@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.box import read_boxes
 from gpucloud.api.results import Searched, Swept
+from gpucloud.ending.reconcile import refresh_all
 from gpucloud.ending.sweep import OLD_ENOUGH, Find, end, look, look_again
 from gpucloud.errors import GpucloudError, UsageError
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import Resource, Tags
 from gpucloud.runs.first_step import save_first, settle_first
 from gpucloud.runtime.context import Context
@@ -51,6 +53,9 @@ def sweep(
         troubles = end(context, still, session.catalog.market)
     if not dry_run:
         settle_first(context)
+    at_rest = [box for box in context.journal.boxes(owner=owner) if box.state is BoxState.STOPPED]
+    for unread in refresh_all(context, at_rest):  # somebody may have started one
+        context.warn("look", f"No answer: {unread.message}")
     tagged = {tags.box for find in first.finds if (tags := tags_of(find.resource))}
     rows = context.journal.resources_of(tagged)
     gone = frozenset(row.ref for row in rows if row.state in {"gone", "gone_once"})

@@ -34,7 +34,7 @@ SETTLE_S = 60.0
 def tend(session: Session, context: Context, variables: Mapping[str, str]) -> Tending:
     """See :meth:`Tend.once`."""
     boxes = context.journal.boxes(owner=context.owner)
-    troubles = refresh_all(context, [box for box in boxes if box.state is BoxState.READY])
+    troubles = refresh_all(context, [box for box in boxes if box.state in {BoxState.READY, BoxState.STOPPED}])
     runs = context.journal.runs(owner=context.owner)
     save_orphaned(context)
     troubles += settle(context, budget_s=SETTLE_S)

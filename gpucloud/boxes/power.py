@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
 from gpucloud.ending import stopping
 from gpucloud.ending.deadline import check_movable, move_cloud_end
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, Price
 from gpucloud.journal.lifecycle import BoxState
@@ -29,6 +30,7 @@ from gpucloud.purchase.policy_check import StartCheck
 from gpucloud.purchase.power_on import offer_today
 from gpucloud.runtime.context import Context
 from gpucloud.spec.fields import end as lifetime_of
+from gpucloud.ssh.client import disconnect
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing import Market
 
@@ -97,12 +99,15 @@ def stop(
         lost = (*LOST, *([f"{ssd_gib.normalize():f} GiB on the disks of the host"] if ssd_gib else []))
         _ask(context, seen, confirm, PlannedStop(box=seen, lost=lost, keep_until=keep_until))
         context.tasks.clean_up = f"gpucloud stop {seen.name} --yes"
+        [node] = targets(seen, _keys(context, seen), context.proxy_command)
         if seen.state is BoxState.READY:
             check_movable(context, seen)
-            [node] = targets(seen, _keys(context, seen), context.proxy_command)
             reach(context, seen, node)
             stopped = stopping.stop(context, seen, node, keep_until)
         else:
+            with suppress(GpucloudError):  # it may be off by now; then its guard keeps the end that it has
+                stopping.tell_guard(context, node, keep_until)
+                disconnect(node)
             stopped = stopping.stop_again(context, seen, keep_until)
         stopping.refuse_billed_on(stopped)
         return stopped

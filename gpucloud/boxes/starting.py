@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +17,7 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import ADDRESS
 from gpucloud.costs.spend import BillingOf, per_hour
 from gpucloud.ending.deadline import extend, move_cloud_end
-from gpucloud.ending.stopping import REST_TIMEOUT_S, keep_end, rest, timer_deletes, unfinished
+from gpucloud.ending.stopping import REST_TIMEOUT_S, keep_end, rest, tell_guard, timer_deletes, unfinished
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError, PriceError, UsageError
 from gpucloud.journal.events import Seen, StateChanged
 from gpucloud.journal.facts import NO_FACTS, Ceiling, Facts, Price, node_of
@@ -32,7 +33,7 @@ from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.spec.file import load_spec
-from gpucloud.ssh.client import Target
+from gpucloud.ssh.client import Target, disconnect, is_connected
 
 ToUsd = Callable[[Decimal, str], Decimal | None]
 """An amount of a currency in USD; ``None`` for a currency without a rate."""
@@ -137,7 +138,7 @@ def start(context: Context, box: Box, terms: StartTerms, keys: Path) -> Box:
         _bring_scratch(context, started, nodes)
         return hand_over(context, context.journal.held(box), keys, NO_FACTS)
     except BaseException as error:
-        _stop_again(context, box, error)
+        _stop_again(context, box, keys, error)
         raise
 
 
@@ -200,15 +201,20 @@ def _wait_until_running(context: Context, box: Box, cloud: Cloud, offer: Candida
             pause_s = min(pause_s * 1.5, 5.0)
 
 
-def _stop_again(context: Context, box: Box, cause: BaseException) -> None:
-    """Stops what a start that failed has begun.
+def _stop_again(context: Context, box: Box, keys: Path, cause: BaseException) -> None:
+    """Stops what a start that failed has begun; a guard that can be reached has the stopped box's end again.
 
     Raises:
         CleanupIncompleteError: it may run and be billed.
     """
     context.tell("stop", f"stopping {box.name!r} again")
     with context.tasks.finishing():
-        stopped = rest(context, context.journal.held(box), REST_TIMEOUT_S)
+        held = context.journal.held(box)
+        for node in filter(is_connected, targets(held, keys, context.proxy_command)):
+            with suppress(GpucloudError):  # the bill comes first
+                tell_guard(context, node, keep_end(context, held))
+            disconnect(node)
+        stopped = rest(context, held, REST_TIMEOUT_S)
     if stopped is None:
         raise unfinished(box, str(cause)) from cause
     if isinstance(cause, CloudError) and cause.error_class in {ErrorClass.CAPACITY, ErrorClass.UNSUPPORTED}:

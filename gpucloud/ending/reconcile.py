@@ -37,6 +37,7 @@ from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import isolated
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 from gpucloud.ssh.keys import key_folder, read_ready
+from gpucloud_pricing import format_money
 from gpucloud_templates import GUARD_LAST_WORDS
 
 DEFAULT_BUDGET_S = 2.0
@@ -444,7 +445,20 @@ def _seen(
     }
     billed_until = {**box.billed_until, **unsure} if unsure else None
     other = follow_type(context, box, resources)
+    if box.state is BoxState.STOPPED and any(node.billed and node.state is State.RUNNING for node in nodes):
+        _tell_started(context, box)
     return Seen(state=state, facts=replace(other, nodes=nodes, ended_by=ended_by, billed_until=billed_until))
+
+
+def _tell_started(context: Context, box: Box) -> None:
+    """Warns of a stopped box that runs: it is billed, and ends when the stopped box would have."""
+    price = box.price and f", costs {format_money(box.price.amount, box.price.currency)} per hour"
+    end = f"ends at {rfc3339(box.expires_at)}" if box.expires_at else "has no end"
+    context.warn(
+        "look",
+        f"{box.name} was started in the cloud's console: it runs{price or ''} and {end}",
+        f"stop it: gpucloud stop {box.name}; to use it: gpucloud start {box.name}",
+    )
 
 
 def _is_news(box: Box, seen: Seen, since: datetime) -> bool:

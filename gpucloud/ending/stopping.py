@@ -1,8 +1,8 @@
 """Stops the machine of a box: from then on only its disk and the address that it keeps are billed.
 
-Before the stop the guard's deadline is changed from a time to an uptime: the time passes while the machine is
-off, and the guard would end the box at its next boot. Uptime counts over all boots, so that a box that is
-started and crashes, however often, runs in all no longer than it was allowed to.
+Before the stop the guard is told when the stopped box is deleted: the end of its first life passes while the
+machine is off, and who starts it in the console would lose the disk to it. Whatever starts the machine, it
+ends when the journal says.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.deadline import move_cloud_end
 from gpucloud.ending.settlement import same_account
-from gpucloud.errors import RULES, CleanupIncompleteError, CloudError, ErrorClass, Next, UsageError
+from gpucloud.errors import (
+    RULES,
+    CleanupIncompleteError,
+    CloudError,
+    ErrorClass,
+    GpucloudError,
+    Next,
+    UsageError,
+)
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import HANDED_OVER, BoxState, PendingDeletion
@@ -30,8 +38,6 @@ from gpucloud.ssh.guard import move_end
 KEEP = timedelta(days=7)
 """How long a stopped box is kept by default."""
 LEAST_KEEP = timedelta(hours=1)
-GRACE = timedelta(minutes=10)
-"""The least uptime that a guard leaves a box that is stopped, for the first connection of its next start."""
 REST_TIMEOUT_S = 600.0
 
 
@@ -96,12 +102,14 @@ def stop(context: Context, box: Box, node: Target, keep_until: datetime) -> Box:
         GpucloudError: its guard or its cloud refused; the box runs on as before.
         CleanupIncompleteError: it is not known to be stopped, or it is billed on.
     """
-    if box.expires_at is not None:
-        left = max(box.expires_at - context.clock(), GRACE)
-        context.tell("stop", "setting the box's own timer")
-        context.tasks.run(partial(move_end, node, None, left_s=left.total_seconds()))
-    disconnect(node)
     stopping = _stopping(context, box, keep_until)
+    context.tell("stop", "setting the box's own timer")
+    try:
+        tell_guard(context, node, keep_until)
+    except GpucloudError:
+        context.journal.write(box, StateChanged(state=BoxState.READY))
+        raise
+    disconnect(node)
     try:
         with about(box=box.id):
             _ask(context, stopping, same_account(context, box.cloud, box.machine(0).account))
@@ -113,8 +121,18 @@ def stop(context: Context, box: Box, node: Target, keep_until: datetime) -> Box:
     return _wait(context, stopping, asked=True)
 
 
+def tell_guard(context: Context, node: Target, end: datetime | None) -> None:
+    """Tells the guard of a box when the box ends, by the clock and by uptime.
+
+    Raises:
+        GpucloudError: it could not be reached, or did not accept it.
+    """
+    left_s = None if end is None else (end - context.clock()).total_seconds()
+    context.tasks.run(partial(move_end, node, end, left_s=left_s))
+
+
 def stop_again(context: Context, box: Box, keep_until: datetime) -> Box:
-    """Stops a machine whose guard need not be told: somebody else started it, or its cloud bills it on.
+    """Stops a machine that somebody else started, or that its cloud bills on.
 
     Raises:
         CleanupIncompleteError: it is not known to be stopped.
@@ -232,8 +250,7 @@ def _run_on(context: Context, box: Box, node: Target) -> None:
     """Takes back a stop that the cloud refused: the box has its old deadline everywhere again."""
     with context.tasks.finishing():
         move_cloud_end(context, box, box.expires_at)
-        left_s = None if box.expires_at is None else (box.expires_at - context.clock()).total_seconds()
-        context.tasks.run(partial(move_end, node, box.expires_at, left_s=left_s))
+        tell_guard(context, node, box.expires_at)
         context.journal.write(box, StateChanged(state=BoxState.READY))
 
 

@@ -39,6 +39,7 @@ BOXES = ("tests/sandbox/test_box_limits.py",)
 BOUNDED = ("tests/purchase/test_bounded_waits.py",)
 CEILING = ("tests/purchase/test_ceiling.py",)
 DOORS = ("tests/cli/test_doors.py",)
+CONSOLE = ("tests/cli/test_started_in_console.py",)
 RESIZED = ("tests/cli/test_resized.py",)
 STARTS = ("tests/cli/test_never_above.py",)
 POLICY = ("tests/journal/test_policy.py",)
@@ -311,6 +312,20 @@ MUTANTS = (
         'if not tags.get(name, "").strip()',
         "if name not in tags",
         DOORS,
+    ),
+    Mutant(
+        "the guard of a stopped box has the end of the stopped box",
+        "gpucloud/ending/stopping.py",
+        "        tell_guard(context, node, keep_until)\n    except GpucloudError:",
+        "        pass\n    except GpucloudError:",
+        CONSOLE,
+    ),
+    Mutant(
+        "a stopped box that runs is said by whoever looks",
+        "gpucloud/ending/reconcile.py",
+        "        _tell_started(context, box)\n",
+        "        pass\n",
+        CONSOLE,
     ),
     Mutant(
         "the type of a machine is what its cloud says",

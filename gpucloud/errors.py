@@ -18,6 +18,7 @@ The tree::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -125,6 +126,16 @@ class GpucloudError(Exception):
                 "owed_command": self.owed_command,
             },
         }
+
+
+MOST_PROBLEMS = 10
+"""How many faults of one input are told; whoever has more has given another file."""
+
+
+def first_of(problems: Sequence[str]) -> str:
+    """Faults of one input as a sentence: the first ten, and how many more there are."""
+    more = len(problems) - MOST_PROBLEMS
+    return "; ".join([*problems[:MOST_PROBLEMS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 class UsageError(GpucloudError):

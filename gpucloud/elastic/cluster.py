@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import UsageError, first_of
 from gpucloud.spec.fields import NAME, shown
 from gpucloud.spec.model import Spec
 
@@ -88,7 +88,7 @@ class Cluster:
             ),
         ]
         if problems:
-            raise UsageError("; ".join(problems))
+            raise UsageError(first_of(problems))
 
     def slots(self, node_class: str) -> list[str]:
         """The names of the slots of a class, in order."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import UsageError, first_of
 from gpucloud.market.yaml_lines import YamlDocument
 from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
@@ -170,7 +170,7 @@ class OwnConditions:
                 document.error(each["loc"], f"{_where(each['loc'])}: {each['msg']}").message
                 for each in error.errors()
             ]
-            raise UsageError("; ".join(problems)) from None
+            raise UsageError(first_of(problems)) from None
 
     def apply(self, market: Market, usage: Usage, today: date) -> Market:
         """The market under these conditions.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from gpucloud.errors import PriceError, UsageError
+from gpucloud.errors import PriceError, UsageError, first_of
 from gpucloud.planning.plan import MAKE_AGAIN, Candidate, Plan
 
 _FIXED = (
@@ -45,7 +45,7 @@ def renewed(saved: Plan, today: Plan) -> Plan:
             )
     moved = changes(saved, today)
     if moved:
-        raise PriceError("the saved plan is out of date: " + "; ".join(moved), hint=MAKE_AGAIN)
+        raise PriceError(f"the saved plan is out of date: {first_of(moved)}", hint=MAKE_AGAIN)
     return replace(today, attempts=tuple(current for _, current in found if current is not None))
 
 

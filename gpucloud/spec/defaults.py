@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import UsageError, first_of
 from gpucloud.spec.fields import nearest
 from gpucloud.spec.model import Spec, SpecError
 
@@ -63,7 +63,7 @@ def read_defaults(file: Path) -> Defaults:
         if not problems:
             return Defaults(file=file, spec=spec)
     raise UsageError(
-        "; ".join(f"{file}:{read.lines.get(name, 1)}: {name}: {text}" for name, text in problems)
+        first_of([f"{file}:{read.lines.get(name, 1)}: {name}: {text}" for name, text in problems])
     )
 
 

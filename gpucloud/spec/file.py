@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import UsageError, first_of
 from gpucloud.spec.declarations import FIELDS, renamed
 from gpucloud.spec.model import Spec, SpecError
 
@@ -79,4 +79,4 @@ def _spec(
             for name, text in error.problems
         ]
         hint = error.hint or (_OF_SKYPILOT if "resources" in fields else hint)
-        raise UsageError("; ".join(problems), hint=hint) from None
+        raise UsageError(first_of(problems), hint=hint) from None

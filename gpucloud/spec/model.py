@@ -12,7 +12,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from gpucloud.errors import UsageError
+from gpucloud.errors import MOST_PROBLEMS, UsageError, first_of
 from gpucloud.spec import fields as read
 from gpucloud.spec.declarations import FIELDS, plain, renamed
 from gpucloud.spec.mounts import DataSet, Mount, data_set, mount, nested
@@ -33,7 +33,8 @@ class SpecError(UsageError):
     """
 
     def __init__(self, problems: Sequence[tuple[str | None, str]], hint: str | None = None) -> None:
-        super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in problems), hint=hint)
+        told = [f"{name}: {text}" if name else text for name, text in problems]
+        super().__init__(first_of(told), hint=hint)
         self.problems = problems
 
 
@@ -121,8 +122,9 @@ class Spec:
             except ValueError as error:
                 problems.append((name, str(error)))
                 hints += [error.hint] if isinstance(error, read.UnknownNameError) else []
-        for name in sorted(given.keys() - FIELDS.keys()):
-            problems.append((name, f"unknown field{read.nearest(name, FIELDS)}"))
+        for number, name in enumerate(sorted(given.keys() - FIELDS.keys())):
+            like = read.nearest(name, FIELDS) if number < MOST_PROBLEMS else ""
+            problems.append((name, f"unknown field{like}"))
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if not problems:

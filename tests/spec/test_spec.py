@@ -254,6 +254,12 @@ def test_an_unknown_field_is_told_with_the_nearest(tmp_path: Path) -> None:
     )
 
 
+def test_of_very_many_faults_the_first_ten_are_told(tmp_path: Path) -> None:
+    fields = "".join(f"k{number}: 1\n" for number in range(80_000))
+    message = complaint(tmp_path, f"gpu: T4\n{fields}")
+    assert (message.count("unknown field"), message.endswith("and 79,990 more")) == (10, True)
+
+
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [

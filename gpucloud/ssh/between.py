@@ -25,7 +25,8 @@ SIZE_TIMEOUT_S = 300.0
 # 3 and 4 are our ssh session. rsync runs this shell with the server's command line added, and waits for its
 # end: it ends with the server's output. A shell gives a command in the background no input of its own.
 _REMOTE_SHELL = 'printf "%s\\n" "$*" >&4; exec 5<&0; cat <&5 >&4 3<&- 5<&- & exec cat <&3 3<&- 4>&- 5<&-'
-_SERVER = re.compile(r"other rsync --server (-[A-Za-z]+(?:\.[A-Za-z]+)?(?: --[a-z=-]+)*) \. \.")
+_SERVER = re.compile(r"other rsync --server (-[qlRtprz]+(?:e\.[A-Za-z]+)?(?: --[a-z=-]+)*) \. \.")
+"""Only the letters of :data:`FLAGS`, ``-q`` and ``-R``: with ``-s``, for one, options come out of sight."""
 _LONG_OPTIONS = frozenset({"--partial", "--old-compress", "--new-compress"})
 _LONGEST_LINE = 4096
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from gpucloud.errors import UsageError
-from gpucloud.monitor.channels import NotSentError
-from gpucloud.monitor.delivery import FILE, Sent, deliver, send
+from gpucloud.monitor.delivery import FILE, Sent, deliver, try_each
 from gpucloud.monitor.notices import (
     Notice,
     Occasion,
@@ -19,6 +18,9 @@ from gpucloud.monitor.notices import (
 )
 from gpucloud.monitor.watching import LAST_S
 from gpucloud.runtime.events import Warned
+
+TEST_S = 20.0
+"""How long a test waits for channels, which it asks at the same time; each is tried three times."""
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
@@ -65,16 +67,13 @@ class Notices:
             raise UsageError(f"there is no channel {unknown[0]!r}; there are {', '.join(known)}")
         notice = self._of_here(a_test(f"test:{uuid4().hex}", self._session.now()))
         done: list[Tested] = []
-        for name in names or known:
-            try:
-                send(known[name], notice)
-                error = None
-            except NotSentError as failure:
-                error = failure.message
+        chosen = list(dict.fromkeys(names or known))
+        failures = try_each([known[name] for name in chosen], notice, within_s=TEST_S)
+        for name in chosen:
             gets = tuple(each for each in Occasion if each is not Occasion.TEST)
             only = tuple(each for each in gets if not known[name].only or each in known[name].only)
             kind = type(known[name].way).__name__.lower()
-            done.append(Tested(channel=name, kind=kind, occasions=only, error=error))
+            done.append(Tested(channel=name, kind=kind, occasions=only, error=failures.get(name)))
         return done
 
     def tell_price(self, look: Look, offer: str) -> None:

@@ -59,6 +59,7 @@ class Http:
             NotSentError: the answer was not of success.
         """
         import ssl
+        from http.client import HTTPException
         from urllib.error import HTTPError, URLError
         from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
@@ -78,7 +79,7 @@ class Http:
             error.close()
             lasts = error.code < 500 and error.code != 429
             raise NotSentError(f"it answered with HTTP {error.code}", lasts=lasts) from None
-        except (URLError, OSError, ValueError) as error:
+        except (URLError, HTTPException, OSError, ValueError) as error:  # also what is not HTTP
             reason = error.reason if isinstance(error, URLError) else error
             words = getattr(reason, "strerror", None) or type(reason).__name__
             raise NotSentError(f"it cannot be reached: {words}", lasts=False) from None

@@ -89,6 +89,48 @@ def send(channel: Channel, notice: Notice, pause: Callable[[float], object] = ti
             return
 
 
+def try_each(channels: Sequence[Channel], notice: Notice, *, within_s: float) -> dict[str, str]:
+    """Sends one notice to every channel, each in a thread of its own.
+
+    Args:
+        channels: the channels.
+        notice: the notice.
+        within_s: how long to wait.
+
+    Returns:
+        The channels that did not take it, by name, and why.
+    """
+    failures: dict[str, str] = {}
+
+    def attempt(channel: Channel) -> None:
+        try:
+            send(channel, notice)
+        except NotSentError as error:
+            failures[channel.name] = error.message
+        except Exception as error:  # a library's
+            failures[channel.name] = f"channel {channel.name!r}: {type(error).__name__}"
+
+    threads = [threading.Thread(target=attempt, args=(channel,), daemon=True) for channel in channels]
+    failures |= {channel.name: _silent(channel, within_s) for channel in _joined(channels, threads, within_s)}
+    return {name: redact(text) for name, text in failures.items()}
+
+
+def _joined(
+    channels: Sequence[Channel], threads: Sequence[threading.Thread], within_s: float
+) -> list[Channel]:
+    """Runs a thread for each channel; the channels whose threads have not ended in time."""
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + within_s
+    for thread in threads:
+        thread.join(max(end - time.monotonic(), 0.0))
+    return [channel for channel, thread in zip(channels, threads, strict=True) if thread.is_alive()]
+
+
+def _silent(channel: Channel, within_s: float) -> str:
+    return f"channel {channel.name!r} has not answered within {within_s:.0f} s"
+
+
 def deliver(
     channels: Sequence[Channel],
     sent: Sent,
@@ -113,13 +155,7 @@ def deliver(
         threading.Thread(target=_send_all, args=(channel, sent, notices, failures.append), daemon=True)
         for channel in channels
     ]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + within_s
-    for channel, thread in zip(channels, threads, strict=True):
-        thread.join(max(end - time.monotonic(), 0.0))
-        if thread.is_alive():
-            failures.append(f"channel {channel.name!r} has not answered within {within_s:.0f} s")
+    failures += [_silent(channel, within_s) for channel in _joined(channels, threads, within_s)]
     for text in failures:
         complain(redact(text))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -158,6 +160,26 @@ def test_an_offer_below_the_limit_is_told(cli: Shell, receiver: Receiver) -> Non
     [(occasion, text)] = notices(receiver)
     assert occasion == "price"
     assert text.startswith("Sandbox: Below the limit: ")
+
+
+def test_a_channel_that_speaks_no_http_keeps_no_other_from_its_test(cli: Shell, receiver: Receiver) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    with server.accept()[0] as connection:
+                        connection.recv(65536)
+                        connection.sendall(b"220 hello\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        secret = f"http://127.0.0.1:{server.getsockname()[1]}/hush"
+        both = {"wrong": {"webhook": secret}, "right": {"webhook": receiver.url}}
+        done = cli("notify", "test", "--json", GPUCLOUD_NOTIFY=json.dumps({"channels": both}))
+    told = {each["channel"]: each["error"] for each in done.json["channels"]}
+    assert (done.code, told["right"]) == (1, None)
+    assert told["wrong"] == "channel 'wrong': it cannot be reached: BadStatusLine"
+    assert "hush" not in done.out + done.err
 
 
 def test_the_channels_can_be_tested(cli: Shell, receiver: Receiver) -> None:

@@ -56,6 +56,7 @@ class StoredResult:
         is_folder: whether it is a folder.
         files: its files, each once.
         links: links inside of its folder, by their names: what each points to.
+        outside: the same of those that point out of it, which are only told.
     """
 
     asked: str
@@ -63,6 +64,7 @@ class StoredResult:
     is_folder: bool
     files: tuple[StoredFile, ...]
     links: Mapping[str, str]
+    outside: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ def read_record(text: bytes, run: str, attempt: int) -> ExitRecord:
                 f"it is that of attempt {said['attempt']!r} of run {said['run']!r}"[:300]
             )
         results = tuple(_result(number, each) for number, each in enumerate(_listed(said["results"])))
-        if sum(len(each.files) + len(each.links) for each in results) > MOST_FILES:
+        if sum(len(each.files) + len(each.links) + len(each.outside) for each in results) > MOST_FILES:
             raise DamagedRecordError(f"it lists more than {MOST_FILES:,} files")
         return ExitRecord(
             attempt=attempt,
@@ -129,8 +131,8 @@ def read_record(text: bytes, run: str, attempt: int) -> ExitRecord:
 
 
 def _result(number: int, said: Any) -> StoredResult:
-    folder, files, links = said["folder"], said["files"], said["links"]
-    if not isinstance(folder, bool) or (not folder and (len(files) != 1 or links)):
+    folder, files, links, outside = said["folder"], said["files"], said["links"], said["outside"]
+    if not isinstance(folder, bool) or (not folder and (len(files) != 1 or links or outside)):
         raise ValueError(folder)
     taken: set[str] = set()
     for name in (*files, *links):
@@ -139,13 +141,15 @@ def _result(number: int, said: Any) -> StoredResult:
     if taken & {*files, *links} or files.keys() & links.keys():
         raise ValueError("a file is a folder as well")
     for name, target in links.items():
-        _check_link(name, target)
+        if not _stays_inside(name, target):
+            raise ValueError(target)
     return StoredResult(
         asked=_text(said["asked"]),
         path=_text(said["path"]),
         is_folder=folder,
         files=tuple(_file(number, name, each) for name, each in files.items()),
         links=dict(links),
+        outside={_text(name): _text(target) for name, target in outside.items()},
     )
 
 
@@ -171,8 +175,8 @@ def _check_name(name: Any) -> None:
         raise ValueError(name)
 
 
-def _check_link(name: str, target: Any) -> None:
-    """Refuses a link that leads out of its folder: only its beginning may lead up, to that folder at most.
+def _stays_inside(name: str, target: Any) -> bool:
+    """Whether a link stays in its folder: only its beginning may lead up, to that folder at most.
 
     Links are never made through links (no name is a folder as well), so that where each begins is known.
     """
@@ -181,8 +185,8 @@ def _check_link(name: str, target: Any) -> None:
     while down and down[0] == "..":
         down.pop(0)
     ups = sum(part == ".." for part in parts)
-    if not parts[0] or "\0" in target or ".." in down or ups > name.count("/") or not _encoded(target):
-        raise ValueError(target)
+    known = parts[0] and "\0" not in target and _encoded(target)
+    return bool(known) and ".." not in down and ups <= name.count("/")
 
 
 def _encoded(text: str) -> bytes:
@@ -243,11 +247,22 @@ def _part(result: StoredResult, inner: str) -> StoredResult | None:
     for file in result.files:
         if file.name == inner:
             own = replace(file, name=_last(inner))
-            return replace(result, path=path, is_folder=False, files=(own,), links={})
+            return replace(result, path=path, is_folder=False, files=(own,), links={}, outside={})
     files = tuple(
         replace(each, name=each.name[len(begin) :]) for each in result.files if each.name.startswith(begin)
     )
-    return replace(result, path=path, files=files, links={}) if files else None
+    below = {
+        name[len(begin) :]: target
+        for name, target in {**result.links, **result.outside}.items()
+        if name.startswith(begin)
+    }
+    links = {
+        name: target
+        for name, target in below.items()
+        if f"{begin}{name}" in result.links and _stays_inside(name, target)
+    }
+    outside = {name: target for name, target in below.items() if name not in links}
+    return replace(result, path=path, files=files, links=links, outside=outside) if files or below else None
 
 
 def _plain(path: str) -> str:

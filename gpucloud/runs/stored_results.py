@@ -38,7 +38,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.spec.file import load_spec
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.files import NotCopiedError, NotThereError
+from gpucloud.ssh.files import LinksLeftOut, NotCopiedError, NotThereError
 
 LIST_S = 600.0
 COPY_S = 1e8
@@ -150,6 +150,11 @@ class Stored:
             raise (NotThereError if missing else NotCopiedError)(f"{source!r}: {error.message}") from error
         except OSError as error:
             raise NotCopiedError(f"{error.filename or here}: {error.strerror}") from error
+        left_out = LinksLeftOut()
+        for name, target in (link for result in found for link in result.outside.items()):
+            left_out.add(name, target)
+        if left_out.text:
+            self.context.warn("fetch", f"warning: {source!r}: {left_out.text}")
 
     def _bring(self, result: StoredResult, at: Path) -> None:
         if not result.is_folder:

@@ -107,7 +107,7 @@ def rsync_down(
         NotCopiedError: it cannot be read or written.
         ConnectionFailedError: the box could not be reached, or rsync failed.
     """
-    left_out = _LeftOut()
+    left_out = LinksLeftOut()
 
     def copy(path: str, here: str, *options: str) -> None:
         words = [*SAFE, *options, f"{target.alias}:{path}", _local(here)]
@@ -159,7 +159,7 @@ def _literal(name: str) -> str:
     return re.sub(r"([\\*?[])", r"\\\1", PurePosixPath(name).name)
 
 
-class _LeftOut:
+class LinksLeftOut:
     """Links that were not created: the first few, and their number."""
 
     MOST = 5
@@ -171,9 +171,10 @@ class _LeftOut:
     def hear(self, line: str) -> None:
         """A line of rsync, which may tell of one more; a box has chosen the names."""
         if found := _UNSAFE.fullmatch(line):
-            self._add(found[1], found[2])
+            self.add(found[1], found[2])
 
-    def _add(self, name: str, to: str) -> None:
+    def add(self, name: str, to: str) -> None:
+        """One more."""
         self._count += 1
         if len(self._some) < self.MOST:
             self._some.append("".join(c if c.isprintable() else "?" for c in f"{name} -> {to}"))

@@ -182,7 +182,8 @@ def _ended_itself(home: Home, cloud: str) -> None:
 def _with_its_record(home: Home, cloud: str) -> None:
     """The store has what that box has written last."""
     store = _store(home, cloud)
-    result = {"asked": "out", "path": "out", "folder": False, "files": {"out": [len(RESULT), 1]}, "links": {}}
+    files = {"out": [len(RESULT), 1]}
+    result = {"asked": "out", "path": "out", "folder": False, "files": files, "links": {}, "outside": {}}
     record = {"run": "r", "attempt": 1, "exit_code": 0, "timed_out": False, "absent": [], "left_out": []}
     store.put("r/attempts/1/results/0/out", RESULT.encode())
     store.put("r/attempts/1/ended.json", json.dumps({**record, "results": [result]}).encode())

@@ -56,7 +56,8 @@ def test_a_run_that_is_waited_for_runs_no_command_again_whose_end_is_stored(cli:
     process = cli.start(*ATTACHED, *store.short_line, "--", "sh", "-c", "echo begun; sleep 600")
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
-    result = {"asked": "out", "path": "out", "folder": False, "files": {"out": [4, 1]}, "links": {}}
+    files = {"out": [4, 1]}
+    result = {"asked": "out", "path": "out", "folder": False, "files": files, "links": {}, "outside": {}}
     record = {"run": "r1", "attempt": 1, "exit_code": 0, "timed_out": False, "absent": [], "left_out": []}
     store.put(RESULT, b"ran\n")
     store.put(ENDED, json.dumps({**record, "results": [result]}).encode())
@@ -176,6 +177,12 @@ def test_another_machine_takes_results_out_of_the_store_alone(cli: Shell) -> Non
     assert (cli.home / "there/out").read_text() == "ran\n"
     assert cli("runs", "fetch", "r1", "--from", store.url, **own).code == 0
     assert (cli.home / "out").read_text() == "ran\n"
+    record = json.loads(store.get(ENDED) or b"")
+    folder = {**record["results"][0], "folder": True, "outside": {"away": "/etc/passwd"}}
+    altered(store, ENDED, results=[folder])
+    linked = cli("runs", "fetch", "r1", "out:linked/", "--from", store.url, **own)
+    assert "1 link that points out of the folder was not created: away -> /etc/passwd" in linked.err
+    assert [each.name for each in (cli.home / "linked/out").iterdir()] == ["out"]
 
 
 def test_a_run_that_waits_keeps_no_box_for_what_its_store_has(cli: Shell) -> None:

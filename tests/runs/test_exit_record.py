@@ -19,7 +19,8 @@ from gpucloud.runs.exit_record import (
     selected,
 )
 
-OUT = {"asked": "out", "path": "out", "folder": True, "files": {"a": [1, 2], "b/c": [3, 4]}, "links": {}}
+FILES = {"a": [1, 2], "b/c": [3, 4]}
+OUT = {"asked": "out", "path": "out", "folder": True, "files": FILES, "links": {}, "outside": {}}
 WHOLE = {
     "run": "r1",
     "attempt": 2,
@@ -106,6 +107,8 @@ def test_what_is_no_json_of_a_record_is_refused(text: bytes) -> None:
         {"links": {"l": "b", "l/x": "a"}},
         {"links": {"b": "a"}},
         {"links": {"a": "b"}},
+        {"outside": {"l": 1}},
+        {"outside": None},
     ],
 )
 def test_a_result_that_leads_elsewhere_is_refused(changes: dict[str, Any]) -> None:
@@ -131,8 +134,11 @@ def test_whatever_a_record_names_stays_in_its_folder(files: dict[str, Any], link
         assert PurePosixPath("/t", file.name).is_relative_to("/t")
         assert ".." not in PurePosixPath(file.name).parts
         assert PurePosixPath("results/0", file.object).is_relative_to("results/0")
-    for name in result.links:
-        assert resolved(name, result.links) is not None, (name, result.links)
+    folders = {each.name.split("/")[0] for each in result.files if "/" in each.name}
+    inner = [part for folder in folders for part in selected(record, f"out/{folder}")]
+    for each in (result, *inner):
+        for name in each.links:
+            assert resolved(name, each.links) is not None, (name, each.links)
 
 
 def resolved(name: str, links: Any) -> list[str] | None:
@@ -197,3 +203,11 @@ def test_a_path_means_a_result_or_what_is_inside_of_one() -> None:
     [file] = selected(record, "~/out/b/c")
     assert (file.is_folder, file.files[0].name) == (False, "c")
     assert selected(record, "ou") == ()
+
+
+def test_a_folder_inside_of_a_result_has_its_links_and_those_that_lead_out_of_it_are_only_told() -> None:
+    links = {"b/here": "c", "b/d/up": "../c", "b/up": "../a", "top": "a"}
+    record = with_result(links=links, outside={"b/away": "/etc/passwd", "far": "/etc"})
+    [inner] = selected(record, "out/b")
+    assert inner.links == {"here": "c", "d/up": "../c"}
+    assert inner.outside == {"up": "../a", "away": "/etc/passwd"}

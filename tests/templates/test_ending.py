@@ -75,7 +75,8 @@ def test_what_a_command_leaves_is_in_the_store_and_the_record_says_what(box: Cal
     assert (record.exit_code, record.timed_out, record.absent) == (3, False, ("/nothing/at/all",))
     out, model, *logs = record.results
     assert sorted(each.name for each in out.files) == ["a", "b c/ü", "line\nbreak"]
-    assert dict(out.links) == {"last": "b c/ü"}, "the other one leads out of the folder"
+    assert dict(out.links) == {"last": "b c/ü"}
+    assert dict(out.outside) == {"away": "/etc/passwd"}
     assert ([each.name for each in model.files], model.is_folder) == (["model.pt"], False)
     assert [each.path for each in logs] == ["logs/1.txt", "logs/2.txt"]
     [odd] = [each for each in out.files if "\n" in each.name]

@@ -73,7 +73,7 @@ def store(settings: Mapping[str, Any], code: int) -> dict[str, Any]:
         for path in found:
             target = f"{attempt}/{RESULTS}/{len(results)}/"
             results.append({"asked": asked, "path": path, **send(settings, path, target, left_out)})
-    if sum(len(each["files"]) + len(each["links"]) for each in results) > MOST_FILES:
+    if sum(len(each[kind]) for each in results for kind in ("files", "links", "outside")) > MOST_FILES:
         left_out.append(f"there are more than {MOST_FILES} files")
         results = []
     record = {
@@ -119,11 +119,12 @@ def send(settings: Mapping[str, Any], path: str, target: str, left_out: list[str
             folder, name = os.path.split(source)
             found = {name: files.seen(os.stat(source))}
             links: dict[str, str] = {}
+            outside: dict[str, str] = {}
             unread: list[str] = []
         else:
             folder, look = source, files.look(source)
             found = look.files
-            links = links_of(folder, look)
+            links, outside = links_of(folder, look)
             unread = [f"{name}: {why}" for name, why in look.left_out.items() if why.startswith("cannot")]
         send_files(settings, folder, target, found)
         if all(is_still(os.path.join(folder, name), file) for name, file in found.items()):
@@ -134,7 +135,7 @@ def send(settings: Mapping[str, Any], path: str, target: str, left_out: list[str
                 each if is_folder else own_name: entry(each if is_folder else own_name, each, file)
                 for each, file in found.items()
             }
-            return {"folder": is_folder, "files": listed, "links": links}
+            return {"folder": is_folder, "files": listed, "links": links, "outside": outside}
     raise FailedError(f"{path!r} is still being written")
 
 
@@ -155,9 +156,10 @@ def is_still(path: str, file: files.Seen) -> bool:
         return False
 
 
-def links_of(folder: str, look: files.Look) -> dict[str, str]:
-    """The links of a folder that stay in it; others are not made elsewhere, as rsync makes none."""
-    found: dict[str, str] = {}
+def links_of(folder: str, look: files.Look) -> tuple[dict[str, str], dict[str, str]]:
+    """The links of a folder that stay in it, and the others, which nobody makes elsewhere."""
+    inside: dict[str, str] = {}
+    outside: dict[str, str] = {}
     for name, why in look.left_out.items():
         if why == "a link":
             target = os.readlink(os.path.join(folder, name))
@@ -165,9 +167,9 @@ def links_of(folder: str, look: files.Look) -> dict[str, str]:
             ups = 0
             while ups < len(parts) and parts[ups] == "..":
                 ups += 1
-            if not target.startswith("/") and ".." not in parts[ups:] and ups <= name.count("/"):
-                found[name] = target
-    return found
+            stays = not target.startswith("/") and ".." not in parts[ups:] and ups <= name.count("/")
+            (inside if stays else outside)[name] = target
+    return inside, outside
 
 
 def send_files(

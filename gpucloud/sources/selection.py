@@ -156,13 +156,18 @@ def select(source: SyncSource, exclude: Sequence[str] = ()) -> Selection:
     files, which may bring something back: ``!.git/``.
 
     Raises:
-        UsageError: the source does not exist, or a file of it cannot be read.
+        UsageError: the source does not exist, is a link, or a file of it cannot be read.
     """
     local = source.local
     try:
         found = os.stat(local) if source.contents else os.lstat(local)  # noqa: PTH116
     except OSError as error:
         raise _missing(source, error) from error
+    if stat.S_ISLNK(found.st_mode):
+        where = os.path.realpath(local)
+        raise UsageError(
+            f"--sync: {local} is a link, and what it points to would stay here", hint=f"name that: {where}"
+        )
     if not stat.S_ISDIR(found.st_mode):
         name = posixpath.basename(local)
         chosen = Selection(source, posixpath.dirname(local) or ".")

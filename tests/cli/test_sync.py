@@ -105,6 +105,7 @@ def test_the_list_for_programs_has_names_as_they_are_and_the_one_for_people_on_o
         (("--sync", "p", "--sync", "other/p", "--", "true"), "would both be 'p' on the box"),
         (("--sync", "p:../x", "--", "true"), "leads out of a folder"),
         (("--exclude", "", "--", "true"), "--exclude"),
+        (("--sync", "linked", "--", "true"), "linked is a link, and what it points to would stay here"),
     ],
 )
 def test_a_mistake_that_is_certain_is_refused_before_anything_is_bought(
@@ -114,6 +115,7 @@ def test_a_mistake_that_is_certain_is_refused_before_anything_is_bought(
     (project / "m.ckpt.py").write_text("")
     (project / ".gpucloudignore").write_text("*.ckpt.py\n")
     (cli.home / "other" / "p").mkdir(parents=True)
+    (cli.home / "linked").symlink_to("p")
     refused = cli("run", *T4, *words)
     assert refused.code == 125
     assert said in refused.err

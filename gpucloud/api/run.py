@@ -358,13 +358,19 @@ def _time(moment: datetime | None) -> str | None:
 # --- as texts of a table
 
 
+def ends_at(run: Run) -> datetime | None:
+    """When a run ends: with the box that is kept for its files, once its command has ended."""
+    return run.kept.until if run.kept else run.expires_at
+
+
 def _left_text(run: Run, now: datetime) -> str | None:
     """The time until the deadline; ``None`` for a run that is over."""
     if run.ended_at is not None:
         return None
-    if run.expires_at is None:
+    end = ends_at(run)
+    if end is None:
         return "while wanted" if run.cluster else "no end"
-    return duration_text(run.expires_at - now)
+    return duration_text(end - now)
 
 
 def state_cell(run: Run) -> Cell:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.api.run import command_text, state_cell
+from gpucloud.api.run import command_text, ends_at, state_cell
 from gpucloud.api.texts import sums_text
 from gpucloud.cli.boxes import answering, living_after, paying_text
 from gpucloud.cli.context import App
@@ -106,7 +106,7 @@ def show(app: App, run: RunName) -> None:
         "restart_at": rfc3339(found.restart_at) if found.restart_at else None,
         "waits_until": rfc3339(found.waits_until) if found.waits_until else None,
         "created_at": rfc3339(found.created_at),
-        "expires_at": rfc3339(found.expires_at) if found.expires_at else None,
+        "expires_at": rfc3339(end) if (end := ends_at(found)) else None,
         "ended_at": rfc3339(found.ended_at) if found.ended_at else None,
         "cost_so_far": sums_text(found.cost_so_far),
         "code": None if found.code is None else _frozen(found.code),

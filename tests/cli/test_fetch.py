@@ -140,6 +140,9 @@ def test_what_was_not_written_keeps_the_box_for_half_an_hour(cli: Shell) -> None
     ran = cli(*RUN, "--fetch", "otu:here/", "--json", *ONCE)
     assert (ran.code, ran.error["class"]) == (125, "not_fetched")
     is_kept(cli, timedelta(minutes=28), timedelta(minutes=30))
+    [box] = cli.boxes()
+    assert box["expires_at"] in cli("runs", "show", "r").out
+    assert " 2 h" not in cli("runs", "list").out, "the time that the run had is not what is left"
     assert cli("runs", "fetch", "r", "out:here/").code == 0
     is_home(cli)
 

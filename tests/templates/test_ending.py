@@ -95,6 +95,20 @@ def test_a_box_whose_results_are_not_all_there_stays(box: Callable[..., Box]) ->
     assert not (one.home / LEFT).exists()
 
 
+def test_results_are_stored_also_where_the_logs_cannot_be(box: Callable[..., Box], tmp_path: Path) -> None:
+    """The box stays: they are nowhere else."""
+    one = with_sudo(box("one", rclone=failing(tmp_path, "/logs/")))
+    begin(one, "out", leave=True)
+    one.write("../out/a", "x")
+    one.write("../boot.log", "begun\n")
+    end(one)
+    waited(one)
+    record = record_of(one)
+    assert [each.startswith("the logs: rclone rcat") for each in record.left_out] == [True]
+    assert [file.name for file in record.results[0].files] == ["a"]
+    assert not (one.home / LEFT).exists()
+
+
 def test_what_fails_is_tried_again_and_no_record_comes_before(
     box: Callable[..., Box], tmp_path: Path
 ) -> None:

@@ -61,11 +61,10 @@ def exit_code(settings: Mapping[str, Any]) -> int | None:
 def store(settings: Mapping[str, Any], code: int) -> dict[str, Any]:
     """Stores all that the command leaves, and the record of it last. Raises ``FailedError``."""
     upload(last=True, ended=True)
-    upload_logs()
+    left_out = store_logs()
     attempt = f"{rclone.WRITING}{settings['run']}/attempts/{settings['attempt']}"
     results: list[dict[str, Any]] = []
     absent: list[str] = []
-    left_out: list[str] = []
     for asked in settings["results"]:
         found = there(asked)
         if not found:
@@ -89,6 +88,18 @@ def store(settings: Mapping[str, Any], code: int) -> dict[str, Any]:
     own.save(RECORD, record)
     rclone.call(settings, "copyto", f"{own.FOLDER}/{RECORD}", f"{attempt}/{RECORD}", "--no-check-dest")
     return record
+
+
+def store_logs() -> list[str]:
+    """Uploads the logs; why that is not possible, if so: no result is lost for want of them."""
+    for left in reversed(range(TRIES)):
+        try:
+            upload_logs()
+            break
+        except (FailedError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            if not left:
+                return [f"the logs: {error}"]
+    return []
 
 
 def is_all(record: Mapping[str, Any]) -> bool:

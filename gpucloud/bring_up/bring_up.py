@@ -58,6 +58,8 @@ class UnfitError(NotReadyError):
     ``nodes`` are those that were found unfit by themselves; none where it is not known which of them is.
     """
 
+    error_class = "hardware"
+
     def __init__(self, message: str, *, hint: str | None = None, nodes: Sequence[int] = ()) -> None:
         super().__init__(message, hint=hint)
         self.nodes = tuple(nodes)

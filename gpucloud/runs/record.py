@@ -93,9 +93,11 @@ def cancel(context: Context, run: Run) -> None:
 
 
 def failed(error: BaseException) -> RunEnded:
-    """The end of a run by a failure; a signal cancels it."""
+    """The end of a run by a failure; a signal cancels it. A box that does not answer is lost hardware."""
     cancelled = isinstance(error, InterruptedBySignal | KeyboardInterrupt | DeletedError)
     error_class = error.error_class if isinstance(error, GpucloudError) else GpucloudError.error_class
+    if isinstance(error, GpucloudError) and loss_of(error) is Loss.HARDWARE:
+        error_class = str(Loss.HARDWARE)
     message = redact(str(error) or type(error).__name__)[:MOST_OF_MESSAGE]
     return RunEnded(
         state=RunState.CANCELLED if cancelled else RunState.FAILED,

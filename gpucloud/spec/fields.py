@@ -6,6 +6,7 @@ Every parser raises ``ValueError`` with the given value, the allowed ones, and t
 from __future__ import annotations
 
 import ipaddress
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -290,6 +291,9 @@ def folder(value: object) -> str:
     inside = word.removeprefix("~/")
     if not inside or inside.startswith(("-", "~")) or re.search(r"[\0\n\r]", word) or len(word) > 1024:
         raise ValueError(f"{shown(value)} is not a folder; allowed: a path on the box, such as checkpoints")
+    begins = posixpath.normpath(inside).split("/")[0]
+    if begins in {".", "..", ".gpucloud"}:
+        raise ValueError(f"{shown(value)} has files of gpucloud itself; allowed: a folder in the home folder")
     return word
 
 

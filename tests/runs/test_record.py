@@ -17,7 +17,7 @@ from gpucloud.errors import (
 )
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.runs import Loss
-from gpucloud.runs.record import RestartAskedError, loss_of
+from gpucloud.runs.record import RestartAskedError, failed, loss_of
 from gpucloud.ssh.client import ConnectionFailedError, Failure
 
 
@@ -47,3 +47,10 @@ def test_only_a_lost_box_no_capacity_and_a_request_are_losses(
     error: GpucloudError, loss: Loss | None, sentence: str
 ) -> None:
     assert loss_of(error) is loss, sentence
+
+
+@pytest.mark.parametrize("error", [UnfitError("x"), ConnectionFailedError("x", failure=Failure.BROKEN)])
+def test_a_run_that_ends_with_lost_hardware_says_so_in_its_class(error: GpucloudError) -> None:
+    failure = failed(error).failure
+    assert failure is not None
+    assert failure.error_class == "hardware"

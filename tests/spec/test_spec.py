@@ -324,6 +324,12 @@ def test_of_very_many_faults_the_first_ten_are_told(tmp_path: Path) -> None:
         ("allow_from", "me", "203.0.113.7/32"),
         ("ssh_key", "-oProxyCommand=x", "public key"),
         ("checkpoint", "", "shell commands"),
+        ("checkpoint_dir", "-x", "a path on the box"),
+        ("checkpoint_dir", ".", "has files of gpucloud itself"),
+        ("checkpoint_dir", "~/./", "has files of gpucloud itself"),
+        ("checkpoint_dir", "kept/..", "has files of gpucloud itself"),
+        ("checkpoint_dir", "../x", "has files of gpucloud itself"),
+        ("checkpoint_dir", "./.gpucloud/x", "has files of gpucloud itself"),
         ("accept_test", "perhaps", "not yes or no"),
     ],
 )  # fmt: skip

@@ -77,6 +77,15 @@ def test_each_attempt_is_whole_by_itself(box: Callable[..., Box]) -> None:
     assert third.files() == {"old": "old", "new": "new"}
 
 
+@pytest.mark.parametrize("inner", ["", ".gpucloud/kept", "link"])
+def test_a_folder_with_the_keys_of_the_box_is_refused(box: Callable[..., Box], inner: str) -> None:
+    one = box("one")
+    (one.home / "link").symlink_to("..")
+    refused = one.ask("begin", json.dumps({**one.settings, "folder": str(one.home / inner)}))
+    assert (refused.returncode, "has files of gpucloud itself" in refused.stderr) == (1, True), refused.stderr
+    assert not one.store.exists()
+
+
 def test_an_emptied_folder_is_no_checkpoint(box: Callable[..., Box]) -> None:
     one = box("one")
     one.begin(1)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from gpucloud.runs.exit_record import ExitRecord, read_record
 from gpucloud.ssh.checkpoints import PROGRAM
 from tests.templates.conftest import RCLONE, Box, failing
@@ -93,6 +95,21 @@ def test_a_box_whose_results_are_not_all_there_stays(box: Callable[..., Box]) ->
     waited(one)
     assert record_of(one).absent == ("otu",)
     assert not (one.home / LEFT).exists()
+
+
+@pytest.mark.parametrize("path", [".", "~/", "up"])
+def test_who_asks_for_the_home_folder_does_not_store_the_keys_of_the_box(
+    box: Callable[..., Box], path: str
+) -> None:
+    one = box("one")
+    (one.home / "up").symlink_to(".")
+    begin(one, path)
+    one.write("../out/a", "x")
+    end(one)
+    waited(one)
+    names = [file.name for file in record_of(one).results[0].files]
+    assert "out/a" in names
+    assert not [name for name in names if name.startswith(".gpucloud/")]
 
 
 def test_results_are_stored_also_where_the_logs_cannot_be(box: Callable[..., Box], tmp_path: Path) -> None:

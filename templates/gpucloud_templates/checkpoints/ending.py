@@ -134,7 +134,7 @@ def send(settings: Mapping[str, Any], path: str, target: str, left_out: list[str
             unread: list[str] = []
         else:
             folder, look = source, files.look(source)
-            found = look.files
+            found = {name: file for name, file in look.files.items() if not is_own(folder, name)}
             links, outside = links_of(folder, look)
             unread = [f"{name}: {why}" for name, why in look.left_out.items() if why.startswith("cannot")]
         send_files(settings, folder, target, found)
@@ -148,6 +148,11 @@ def send(settings: Mapping[str, Any], path: str, target: str, left_out: list[str
             }
             return {"folder": is_folder, "files": listed, "links": links, "outside": outside}
     raise FailedError(f"{path!r} is still being written")
+
+
+def is_own(folder: str, name: str) -> bool:
+    """Whether a file is one of gpucloud's: who asks for the whole home folder does not mean lent keys."""
+    return os.path.join(folder, name).startswith(f"{own.home()}/")
 
 
 def entry(name: str, there: str, file: files.Seen) -> list[Any]:

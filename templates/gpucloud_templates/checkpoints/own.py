@@ -18,6 +18,11 @@ RESERVE, RESERVE_BYTES = "reserve", 16 * 1024 * 1024
 """Room for these files on a disk that is full since: what was saved before must get up then, too."""
 
 
+def home() -> str:
+    """The folder of gpucloud on the box, with lent keys and the values of variables."""
+    return os.path.realpath(os.path.dirname(FOLDER))
+
+
 def load(name: str) -> dict[str, Any]:
     """A file of JSON; empty where there is none."""
     try:

@@ -39,6 +39,7 @@ def begin(told: str) -> dict[str, Any]:
     home = os.path.expanduser("~")
     folder = os.path.abspath(os.path.join(home, os.path.expanduser(settings["folder"])))
     settings["folder"] = folder
+    refuse_own(folder)
     os.makedirs(folder, exist_ok=True)
     for name, value in ((SETTINGS, settings), (KNOWN, {}), (manifest.LATEST, {})):
         own.save(name, value)
@@ -63,6 +64,17 @@ def begin(told: str) -> dict[str, Any]:
             restored = {"attempt": each, **manifest.about(made)}
             return {"folder": folder, "restored": restored, "damaged": damaged}
     return {"folder": folder, "restored": None, "damaged": damaged}
+
+
+def refuse_own(folder: str) -> None:
+    """Refuses a folder that has files of this program, or is among them: lent keys are none of a checkpoint.
+
+    Raises:
+        FailedError: it is one.
+    """
+    ours, theirs = own.home(), os.path.realpath(folder)
+    if os.path.commonpath([ours, theirs]) in (ours, theirs):
+        raise FailedError(f"{folder} has files of gpucloud itself: choose a folder of its own")
 
 
 def attempts(settings: Mapping[str, Any]) -> list[int]:

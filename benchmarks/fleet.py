@@ -16,6 +16,7 @@ from gpucloud.elastic.rules import reconcile
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Facts, Place, Price, Wanted
 from gpucloud.journal.lifecycle import BoxState, new_id
+from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
 
 SLOTS = 1000
@@ -68,14 +69,15 @@ def journalled(context: Context) -> None:
     journal = context.journal
     for number, wish in enumerate(journal.runs(owner=context.owner)):
         run = context.take_run(wish)
-        box = journal.plan_box(
+        box = journal.plan(
+            Box,
             id=new_id("b-", context.clock(), context.randomness(10)),
             name=wish.run_id,
             owner=context.owner,
             run_id=wish.run_id,
             op=f"op-{number}",
             expires_at=context.clock() + timedelta(hours=1),
-            facts=Facts(wanted=Wanted(spec=dict(wish.work.spec), disk_gib=100, image="ubuntu-22.04")),
+            facts=Facts(wanted=Wanted(spec=dict(wish.work.spec), image="ubuntu-22.04"), disk_gib=100),
             lease=context.lease(),
             run=run,
         )

@@ -21,6 +21,7 @@ from gpucloud.journal.events import StateChanged
 from gpucloud.journal.facts import Facts, Gpu, Node, Offer, Place, Price
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
 from gpucloud_pricing.purchases import Purchase
@@ -90,7 +91,8 @@ def fill_journal(environment: Mapping[str, str], count: int) -> None:
     now = datetime.now(UTC)
     journal = Journal.open(make_private(paths.state) / JOURNAL, lambda: now)
     for number in range(count):
-        box = journal.plan_box(
+        box = journal.plan(
+            Box,
             id=f"box-{number:022d}",
             name=f"bench-{number}",
             owner=owner,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.resources import (
     Machine,
     Order,
@@ -226,3 +226,17 @@ def a_box(**changes: Any) -> Box:
         "taken_over_at": None,
     }
     return Box(**(values | changes))
+
+
+def a_volume(**changes: Any) -> Volume:
+    """A volume as the journal holds it: ready, of the owner of :func:`a_box`, ending on the same day."""
+    return Volume(**{**_shared_with(a_box()), "id": "v-1", "name": "data", "keep_s": 60.0, **changes})
+
+
+def a_snapshot(**changes: Any) -> Snapshot:
+    """A snapshot as the journal holds it, otherwise as :func:`a_volume`."""
+    return Snapshot(**{**_shared_with(a_box()), "id": "s-1", "name": "monday", **changes})
+
+
+def _shared_with(box: Box) -> dict[str, Any]:
+    return {each.name: getattr(box, each.name) for each in fields(Holding)}

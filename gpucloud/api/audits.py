@@ -59,5 +59,6 @@ class Audits:
     def _id_of(self, box: str) -> str:
         """The id of the box with this name; an id stays, as its box may not be in the journal any more."""
         from gpucloud.journal.lifecycle import id_time
+        from gpucloud.journal.records import Holding
 
-        return box if id_time(box) is not None else self._session.find(box, None).id
+        return box if id_time(box) is not None else self._session.find_holding(box, Holding).id

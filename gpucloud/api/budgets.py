@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpucloud.costs.budgets import Standing, standings_ahead
 from gpucloud.errors import UsageError
 from gpucloud.journal.budgets import Terms
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
@@ -47,7 +47,7 @@ class Budgets:
         """Every budget with what it counts now, and the forecast of its period; by name."""
         return self._session.standings(self._session.journal.budgets())
 
-    def of(self, boxes: Sequence[Box], begun: datetime | None, now: datetime) -> Sequence[Standing]:
+    def of(self, boxes: Sequence[Holding], begun: datetime | None, now: datetime) -> Sequence[Standing]:
         """As :meth:`list`, of holdings that were read already.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.focus import Row
     from gpucloud.costs.spend import Spend
-    from gpucloud.journal.records import Box as JournalBox
+    from gpucloud.journal.records import Holding
 
 
 class Costs:
@@ -94,9 +94,11 @@ class Costs:
         )
         return rows(found)
 
-    def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> list[JournalBox]:
+    def _boxes_of(self, run_id: str | None, *, all_owners: bool) -> Sequence[Holding]:
         """The boxes of a run, or all with the volumes, also ended ones; those of other owners on request."""
-        boxes = self._session.journal.boxes(
-            owner=None if all_owners else self._session.owner, over=True, kind=None
-        )
-        return [box for box in boxes if run_id is None or box.run_id == run_id]
+        from gpucloud.journal.records import Holding
+
+        journal, owner = self._session.journal, None if all_owners else self._session.owner
+        if run_id is None:
+            return journal.holdings(Holding, owner=owner, over=True)
+        return [box for box in journal.boxes(owner=owner, over=True) if box.run_id == run_id]

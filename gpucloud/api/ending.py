@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.fetching import bring_home
 from gpucloud.api.run import Run, find_run
-from gpucloud.boxes.connection import find_box
+from gpucloud.boxes.connection import find_holding
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending.down import end_all, merged
@@ -67,7 +67,7 @@ def down(
         save_orphaned(context, run_id)
         kept = bring_home(session, context, run_id)
         troubles += kept.values()
-        boxes = [context.journal.box(box.id) for box in boxes if box.id not in kept]
+        boxes = [context.journal.now_of(box) for box in boxes if box.id not in kept]
         living = [box for box in boxes if box.state not in OVER]
     if not names:
         _cancel_runs(context, run_id, but=kept)
@@ -88,7 +88,8 @@ def down(
 def _chosen(context: Context, names: Sequence[str], run_id: str | None) -> list[JournalBox]:
     journal, owner = context.journal, context.owner
     if names:
-        return list({box.id: box for name in names if (box := find_box(journal, owner, name))}.values())
+        found = [find_holding(journal, owner, name, JournalBox) for name in names]
+        return list({box.id: box for box in found}.values())
     return [box for box in journal.boxes(owner=owner) if run_id is None or box.run_id == run_id]
 
 
@@ -102,7 +103,7 @@ def cancel_run(session: Session, context: Context, run_id: str, confirm: Callabl
             raise UsageError("nothing was cancelled")
     cancel(context, run)
     troubles: list[GpucloudError] = []
-    boxes = context.journal.known({each.box for each in run.attempts if each.box})
+    boxes = context.journal.known(JournalBox, {each.box for each in run.attempts if each.box})
     end_all(context, [box for box in boxes if box.state not in OVER], troubles)
     owed = merged(troubles)
     if owed is not None:

@@ -22,6 +22,7 @@ from gpucloud.ending.pending import pending_deletions
 from gpucloud.errors import UsageError
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim
+from gpucloud.journal.records import Box, Holding
 from gpucloud.monitor.exposition import Sample, text_of
 from gpucloud.monitor.money import money_samples
 from gpucloud.monitor.scraping import FRESH_S, Scraper
@@ -31,7 +32,6 @@ from gpucloud.monitor.targets import Targets, targets
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.costs.budgets import Standing
-    from gpucloud.journal.records import Box
     from gpucloud_pricing.values import Money, Price
 
 SUMS_FRESH_S = 60.0
@@ -114,7 +114,7 @@ class Metrics:
             GpucloudError: it did not answer within five seconds.
         """
         session = self._session
-        found = session.journal.known([box])
+        found = session.journal.known(Box, [box])
         if not found or found[0].owner not in session.owners or found[0].state in OVER:
             raise UsageError(f"there is no box with the id {box[:40]!r}")
         return self._scraper.text(target_of(found[0], node, session.state, session.proxy_command))
@@ -140,7 +140,7 @@ class Metrics:
 
     def _read(self) -> Sequence[Sample]:
         session, journal = self._session, self._session.journal
-        holdings = journal.boxes(owner=session.owner, kind=None)
+        holdings = journal.holdings(Holding, owner=session.owner)
         cursor = journal.last()
         events, _ = journal.since(cursor - 1, most=1)
         left = {box.id: len(pending_deletions(journal, box)) for box in holdings if self._should_be_gone(box)}
@@ -155,7 +155,7 @@ class Metrics:
             )
         )
 
-    def _should_be_gone(self, box: Box) -> bool:
+    def _should_be_gone(self, box: Holding) -> bool:
         """Whether a box was to be deleted, or was left unfinished by a process that is no more."""
         if box.state is BoxState.DELETING:
             return True
@@ -174,10 +174,10 @@ class Metrics:
     def _read_spent(self) -> dict[str, list[Money]]:
         session = self._session
         now = session.now()
-        boxes = session.journal.boxes(owner=session.owner, over=True, kind=None)
+        boxes = session.journal.holdings(Holding, owner=session.owner, over=True)
         charges: dict[str, list[Charge]] = defaultdict(list)
         for charge in spend_of(boxes, first_of_month(now), now, session.billing_of).charges:
-            charges[charge.box.cloud].append(charge)
+            charges[charge.holding.cloud].append(charge)
         return {cloud: totals_of(each) for cloud, each in charges.items()}
 
 

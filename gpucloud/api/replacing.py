@@ -18,8 +18,7 @@ from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
 from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import GpucloudError, InterruptedBySignal
-from gpucloud.journal.kinds import Kind
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Volume
 from gpucloud.runs.replacement import (
     AskGuard,
     EndPredecessor,
@@ -158,8 +157,8 @@ class Replacer:
 
     def _lineage(self, box: Box) -> Lineage:
         """A box with what the journal has of its replacements."""
-        known = self.context.journal.known
-        box = self.context.journal.box(box.id)
+        known = partial(self.context.journal.known, Box)
+        box = self.context.journal.now_of(box)
         before: list[Box] = []
         earlier = box.replaces
         while earlier is not None:
@@ -173,8 +172,8 @@ class Replacer:
         )
 
     def _volumes_of(self, box: Box) -> list[str]:
-        volumes = self.context.journal.boxes(owner=self.context.owner, kind=Kind.VOLUME)
-        return [each.name for each in volumes if each.volume is not None and each.volume.holder == box.id]
+        volumes = self.context.journal.holdings(Volume, owner=self.context.owner)
+        return [each.name for each in volumes if each.holder == box.id]
 
 
 def _is_of_run(context: Context, box: Box) -> bool:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from gpucloud.journal.kinds import Kind
-
 if TYPE_CHECKING:
     from gpucloud.api.results import Looked, Recovered, Searched, Swept
     from gpucloud.api.session import Session
@@ -48,6 +46,7 @@ class Resources:
         from gpucloud.ending.discovery import begin, finish
         from gpucloud.ending.reconcile import refresh_all
         from gpucloud.ending.recover import adopt_found
+        from gpucloud.journal import records
         from gpucloud.runs.first_step import settle_first
 
         with self._session.operation() as context:
@@ -59,12 +58,14 @@ class Resources:
             for trouble in refresh_all(context, adopted):
                 context.warn("recover", f"No answer: {trouble.message}")
             settle_first(context)
-            found = context.journal.known([box.id for box in adopted])
+            found = context.journal.known(records.Holding, [each.id for each in adopted])
         now, volumes, snapshots = self._session.now(), Volumes(self._session), Snapshots(self._session)
         return Recovered(
-            boxes=tuple(Box.read(each, self._session, now) for each in found if each.kind is Kind.BOX),
-            volumes=tuple(volumes.read(each) for each in found if each.kind is Kind.VOLUME),
-            snapshots=tuple(snapshots.read(each) for each in found if each.kind is Kind.SNAPSHOT),
+            boxes=tuple(
+                Box.read(each, self._session, now) for each in found if isinstance(each, records.Box)
+            ),
+            volumes=tuple(volumes.read(each) for each in found if isinstance(each, records.Volume)),
+            snapshots=tuple(snapshots.read(each) for each in found if isinstance(each, records.Snapshot)),
             troubles=troubles,
             searched=Searched.of(discovery, mine),
             living=tuple(read_boxes(self._session)),

@@ -12,6 +12,7 @@ from gpucloud.api.texts import sums_text
 from gpucloud.costs.spend import charges, per_hour, totals_of
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import OVER, Claim
+from gpucloud.journal.records import Box
 from gpucloud.journal.runs import RUNS_OVER, Code, Failure, Loss, RunState
 from gpucloud.rendering.table import Cell, Role, Table
 from gpucloud.rendering.tabular import TableRow
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     )
     from gpucloud.api.session import Session
     from gpucloud.journal.facts import SavedSet
-    from gpucloud.journal.records import Box
     from gpucloud.journal.records import Run as JournalRun
     from gpucloud.journal.runs import Attempt
 
@@ -228,7 +228,7 @@ class Run(TableRow):
     def read(cls, run: JournalRun, session: Session, now: datetime) -> Run:
         """A run from the journal's record, at a moment."""
         boxes = {
-            box.id: box for box in session.journal.known({each.box for each in run.attempts if each.box})
+            box.id: box for box in session.journal.known(Box, {each.box for each in run.attempts if each.box})
         }
         spent = [charge for box in boxes.values() for charge in charges(box, None, now, session.billing_of)]
         held = claim(run.lease, session.journal.now()) is Claim.HELD

@@ -168,7 +168,7 @@ class Attempts:
 
     def _spent_usd(self, run: Run, now: datetime) -> Decimal:
         """What the boxes of a run have cost so far. With a budget, every part of them has a known price."""
-        boxes = self.context.journal.known({each.box for each in run.attempts if each.box is not None})
+        boxes = self.context.journal.known(Box, {each.box for each in run.attempts if each.box is not None})
         costs = [cost_so_far(box, now, self.session.billing_of) for box in boxes]
         usd = self.session.catalog.market.usd
         known = [usd(cost.amount.amount, cost.amount.currency) for cost in costs if cost is not None]

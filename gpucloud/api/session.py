@@ -29,7 +29,6 @@ from gpucloud.config import (
     make_private,
 )
 from gpucloud.errors import CloudError, ErrorClass, UsageError
-from gpucloud.journal.kinds import Kind
 from gpucloud.runtime.events import Sink, Warned, unfailing
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.budgets import Standing
     from gpucloud.journal.budgets import Budget
-    from gpucloud.journal.records import Box
+    from gpucloud.journal.records import Box, H
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
     from gpucloud.monitor.channels import Channel
@@ -273,15 +272,21 @@ class Session:
         spent = usd_by_day(charges_by_day(own, now, self.billing_of), usd)
         return unusual_days(spent, self.journal.begun(), now)
 
-    def find(self, name: str, kind: Kind | None = Kind.BOX) -> Box:
-        """The living box of this name or id, or else the newest that has ended; or a volume or snapshot.
+    def find(self, name: str) -> Box:
+        """The living box of this name or id, or else the newest that has ended.
 
         Raises:
             UsageError: there is none.
         """
-        from gpucloud.boxes.connection import find_box
+        from gpucloud.journal.records import Box
 
-        return find_box(self.journal, self.owner, name, kind)
+        return self.find_holding(name, Box)
+
+    def find_holding(self, name: str, of: type[H]) -> H:
+        """As :meth:`find`, of a volume or snapshot, or of any ``Holding``."""
+        from gpucloud.boxes.connection import find_holding
+
+        return find_holding(self.journal, self.owner, name, of)
 
     def new_run_id(self) -> str:
         """A new, unique run id."""

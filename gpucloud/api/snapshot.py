@@ -18,7 +18,7 @@ from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.documents import SnapshotDocument
-    from gpucloud.journal.records import Box as JournalBox
+    from gpucloud.journal import records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -60,7 +60,7 @@ class Snapshot(TableRow):
         return " ".join(filter(None, ("<Snapshot", self.name, self.state, *where))) + ">"
 
     @classmethod
-    def read(cls, snapshot: JournalBox, billing_of: BillingOf, now: datetime) -> Snapshot:
+    def read(cls, snapshot: records.Snapshot, billing_of: BillingOf, now: datetime) -> Snapshot:
         """A snapshot from the journal's record, at a moment."""
         place, cost = snapshot.place, cost_so_far(snapshot, now, billing_of)
         end = snapshot.expires_at
@@ -69,11 +69,11 @@ class Snapshot(TableRow):
             id=snapshot.id,
             owner=snapshot.owner,
             state=snapshot.state,
-            of=(snapshot.snapshot.of if snapshot.snapshot else "") or None,
-            bootable=bool(snapshot.snapshot and snapshot.snapshot.bootable),
+            of=snapshot.of or None,
+            bootable=snapshot.bootable,
             cloud=place.cloud if place else None,
             region=place.region if place else None,
-            size_gib=snapshot.wanted.disk_gib,
+            size_gib=snapshot.disk_gib,
             created_at=snapshot.created_at,
             expires_at=end,
             overdue=snapshot.state not in OVER and end is not None and end < now,

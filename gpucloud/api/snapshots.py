@@ -6,14 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal import records
 from gpucloud.rendering.tabular import Listing
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.api.snapshot import Snapshot
     from gpucloud.api.volume import Volume
-    from gpucloud.journal.records import Box as JournalBox
     from gpucloud.planning.snapshot_plan import SnapshotPlan
     from gpucloud.planning.volume_plan import VolumePlan
 
@@ -53,7 +52,7 @@ class Snapshots:
         from gpucloud.api.storing import snapshot
         from gpucloud.planning.volume_plan import KEEP
 
-        source, kept = self._session.find(of, None), KEEP if keep is None else keep
+        source, kept = self._session.find_holding(of, records.Holding), KEEP if keep is None else keep
         market = self._session.catalog.market
         with self._session.operation() as context:
             made = snapshot(context, market, source, name=name, keep=kept, confirm=confirm)
@@ -61,7 +60,7 @@ class Snapshots:
 
     def list(self, *, over: bool = False) -> Listing[Snapshot]:
         """The owner's snapshots in the journal, oldest first; ``over`` adds deleted and failed ones."""
-        found = self._session.journal.boxes(owner=self._session.owner, over=over, kind=Kind.SNAPSHOT)
+        found = self._session.journal.holdings(records.Snapshot, owner=self._session.owner, over=over)
         return Listing(self.read(snapshot) for snapshot in found)
 
     def get(self, name: str) -> Snapshot:
@@ -70,7 +69,7 @@ class Snapshots:
         Raises:
             UsageError: there is none.
         """
-        return self.read(self._session.find(name, Kind.SNAPSHOT))
+        return self.read(self._session.find_holding(name, records.Snapshot))
 
     def restore(
         self,
@@ -105,7 +104,7 @@ class Snapshots:
         from gpucloud.planning.snapshot_plan import size_of, spec_near
         from gpucloud.planning.volume_plan import KEEP
 
-        source = self._session.find(name, Kind.SNAPSHOT)
+        source = self._session.find_holding(name, records.Snapshot)
         spec = spec_near(self._session.catalog.market, source, name=volume, gpu=near, zone=zone)
         market = self._session.catalog.market_for(spec.demand())
         with self._session.operation() as context:
@@ -136,12 +135,12 @@ class Snapshots:
         """
         from gpucloud.api.storing import end
 
-        found = self._session.find(name, Kind.SNAPSHOT)
+        found = self._session.find_holding(name, records.Snapshot)
         with self._session.operation() as context:
             ended = end(context, found, lambda: confirm is None or confirm(self.read(found)))
         return self.read(ended)
 
-    def read(self, snapshot: JournalBox) -> Snapshot:
+    def read(self, snapshot: records.Snapshot) -> Snapshot:
         """A snapshot from the journal's record, as it is now."""
         from gpucloud.api.snapshot import Snapshot
 

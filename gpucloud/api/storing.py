@@ -11,9 +11,8 @@ from gpucloud.api.volume import Confirm
 from gpucloud.clouds.abilities import Images
 from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Box as JournalBox
+from gpucloud.journal.records import Box, H, Holding, Snapshot, Volume
 from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
 from gpucloud.planning.volume_choice import holder_of
 from gpucloud.planning.volume_plan import plan_volume
@@ -40,7 +39,7 @@ def create(
     size_gib: int,
     keep: timedelta,
     confirm: Confirm | None,
-) -> JournalBox:
+) -> Volume:
     """See :meth:`Volumes.create`."""
     settle_first(context)
     check_name(context, name)
@@ -52,19 +51,19 @@ def create(
 def snapshot(
     context: Context,
     market: Market,
-    source: JournalBox,
+    source: Holding,
     *,
     name: str,
     keep: timedelta,
     confirm: Callable[[SnapshotPlan], bool] | None,
-) -> JournalBox:
+) -> Snapshot:
     """See :meth:`Snapshots.create`."""
     settle_first(context)
     check_name(context, name)
-    if source.kind is Kind.BOX:
+    if isinstance(source, Box):
         _refuse_without_images(context, source)
     plan = plan_snapshot(market, source, name=name, keep=keep)
-    if source.kind is Kind.VOLUME:
+    if isinstance(source, Volume):
         _agree(context, confirm, plan)
         return create_snapshot(context, plan, holder_of(context.journal, source))
     with _held(context, source) as box:  # nobody starts it meanwhile
@@ -77,13 +76,13 @@ def restore(
     context: Context,
     market: Market,
     near: Spec,
-    source: JournalBox,
+    source: Snapshot,
     *,
     name: str,
     size_gib: int,
     keep: timedelta,
     confirm: Confirm | None,
-) -> JournalBox:
+) -> Volume:
     """See :meth:`Snapshots.restore`."""
     settle_first(context)
     check_name(context, name)
@@ -94,7 +93,7 @@ def restore(
         return create_volume(context, plan)
 
 
-def _refuse_without_images(context: Context, box: JournalBox) -> None:
+def _refuse_without_images(context: Context, box: Box) -> None:
     """Refuses a box of a cloud where no machine boots from the copy of another one's disk.
 
     Raises:
@@ -108,7 +107,7 @@ def _refuse_without_images(context: Context, box: JournalBox) -> None:
 
 
 @contextmanager
-def _held(context: Context, source: JournalBox) -> Generator[JournalBox]:
+def _held(context: Context, source: H) -> Generator[H]:
     """Holds what something is made of meanwhile.
 
     Raises:
@@ -134,7 +133,7 @@ def _agree(context: Context, confirm: Callable[[T], bool] | None, plan: T) -> No
         raise UsageError("nothing was created")
 
 
-def delete(context: Context, volume: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
+def delete(context: Context, volume: Volume, confirm: Callable[[], bool]) -> Volume:
     """See :meth:`Volumes.delete`."""
     holder = holder_of(context.journal, volume)
     if holder is not None:
@@ -145,7 +144,7 @@ def delete(context: Context, volume: JournalBox, confirm: Callable[[], bool]) ->
     return end(context, volume, confirm)
 
 
-def end(context: Context, stored: JournalBox, confirm: Callable[[], bool]) -> JournalBox:
+def end(context: Context, stored: H, confirm: Callable[[], bool]) -> H:
     """See :meth:`Volumes.delete` and :meth:`Snapshots.delete`."""
     if stored.state not in OVER:
         with context.tasks.asking():

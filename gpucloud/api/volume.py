@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Self
 from gpucloud.api.texts import money_text, per_day_text, place_text, time_left_text
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
 from gpucloud.journal.lifecycle import OVER, BoxState
-from gpucloud.planning.volume_plan import KEEP
 from gpucloud.rendering.table import Table
 from gpucloud.rendering.tabular import TableRow
 from gpucloud.rendering.texts import duration_text
@@ -19,7 +18,7 @@ from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
     from gpucloud.api.documents import VolumeDocument
-    from gpucloud.journal.records import Box as JournalBox
+    from gpucloud.journal import records
     from gpucloud.planning.volume_plan import VolumePlan
 
 Confirm = Callable[["VolumePlan"], bool]
@@ -68,11 +67,10 @@ class Volume(TableRow):
 
     @classmethod
     def read(
-        cls, volume: JournalBox, holder: JournalBox | None, billing_of: BillingOf, now: datetime
+        cls, volume: records.Volume, holder: records.Box | None, billing_of: BillingOf, now: datetime
     ) -> Volume:
         """A volume from the journal's record, at a moment; ``holder`` is the box that uses it."""
-        place, known = volume.place, volume.volume
-        cost = cost_so_far(volume, now, billing_of)
+        place, cost = volume.place, cost_so_far(volume, now, billing_of)
         return cls(
             name=volume.name,
             id=volume.id,
@@ -81,11 +79,11 @@ class Volume(TableRow):
             cloud=place.cloud if place else None,
             region=place.region if place else None,
             zone=place.zone if place else None,
-            size_gib=volume.wanted.disk_gib,
-            keep=timedelta(seconds=known.keep_s) if known else KEEP,
+            size_gib=volume.disk_gib,
+            keep=volume.keep,
             attached_to=holder.name if holder else None,
             created_at=volume.created_at,
-            used_at=known.used_at if known else None,
+            used_at=volume.used_at,
             expires_at=volume.expires_at,
             overdue=holder is None
             and volume.state not in OVER

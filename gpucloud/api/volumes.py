@@ -7,13 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal import records
 from gpucloud.rendering.tabular import Listing
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.api.volume import Volume
-    from gpucloud.journal.records import Box as JournalBox
     from gpucloud.planning.volume_plan import VolumePlan
 
 
@@ -79,7 +78,7 @@ class Volumes:
 
     def list(self, *, over: bool = False) -> Listing[Volume]:
         """The owner's volumes in the journal, oldest first; ``over`` adds deleted and failed ones."""
-        found = self._session.journal.boxes(owner=self._session.owner, over=over, kind=Kind.VOLUME)
+        found = self._session.journal.holdings(records.Volume, owner=self._session.owner, over=over)
         return Listing(self.read(volume) for volume in found)
 
     def get(self, name: str) -> Volume:
@@ -88,7 +87,7 @@ class Volumes:
         Raises:
             UsageError: there is none.
         """
-        return self.read(self._session.find(name, Kind.VOLUME))
+        return self.read(self._session.find_holding(name, records.Volume))
 
     def delete(self, name: str, *, confirm: Callable[[Volume], bool] | None = None) -> Volume:
         """Deletes a volume with its data; returns when its cloud confirms that nothing billable is left.
@@ -103,12 +102,12 @@ class Volumes:
         """
         from gpucloud.api.storing import delete
 
-        found = self._session.find(name, Kind.VOLUME)
+        found = self._session.find_holding(name, records.Volume)
         with self._session.operation() as context:
             ended = delete(context, found, lambda: confirm is None or confirm(self.read(found)))
         return self.read(ended)
 
-    def read(self, volume: JournalBox) -> Volume:
+    def read(self, volume: records.Volume) -> Volume:
         """A volume from the journal's record, as it is now."""
         from gpucloud.api.volume import Volume
         from gpucloud.planning.volume_choice import holder_of

@@ -7,48 +7,46 @@ from pathlib import Path
 
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, H, Holding, Snapshot, Volume
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing.suggestions import closest
 
-LISTED: Mapping[Kind, str] = {
-    Kind.BOX: "gpucloud list",
-    Kind.VOLUME: "gpucloud volume list",
-    Kind.SNAPSHOT: "gpucloud snapshot list",
+LISTED: Mapping[type[Holding], str] = {
+    Box: "gpucloud list",
+    Volume: "gpucloud volume list",
+    Snapshot: "gpucloud snapshot list",
 }
-"""The commands that list the holdings of a kind."""
+"""The commands that list the holdings of a type."""
 
 
-def find_box(journal: Journal, owner: str, name: str, kind: Kind | None = Kind.BOX) -> Box:
-    """The living box, or other holding, with this name or id; otherwise the newest one that has ended.
+def find_holding(journal: Journal, owner: str, name: str, of: type[H]) -> H:
+    """The living holding with this name or id; otherwise the newest one that has ended.
 
     Args:
         journal: the journal.
         owner: whose.
         name: the name or id.
-        kind: the kind of holding; ``None`` for any.
+        of: the type; ``Holding`` for any.
 
     Raises:
         UsageError: there is none; the message names the nearest.
     """
     named = journal.named(owner, name)
-    found = [box for box in named if kind in {None, box.kind}]
-    living = [box for box in found if box.ended_at is None]
+    found = [each for each in named if isinstance(each, of)]
+    living = [each for each in found if each.ended_at is None]
     if found:
         return (living or found)[-1]
     if named:
-        raise UsageError(
-            f"{name!r} is a {named[-1].kind}, not a {kind}", hint=f"see it: {LISTED[named[-1].kind]}"
-        )
-    known = [box.name for box in journal.boxes(owner=owner, kind=kind)]
-    kind = kind or Kind.BOX
-    plural = "boxes" if kind is Kind.BOX else f"{kind}s"
-    raise no_such(kind, name, known, hint=f"see your {plural}: {LISTED[kind]}")
+        last = named[-1]
+        raise UsageError(f"{name!r} is a {last.kind}, not a {of.kind}", hint=f"see it: {LISTED[type(last)]}")
+    known = [each.name for each in journal.holdings(of, owner=owner)]
+    sought: type[Holding] = of if of in LISTED else Box
+    plural = "boxes" if sought is Box else f"{sought.kind}s"
+    raise no_such(sought.kind, name, known, hint=f"see your {plural}: {LISTED[sought]}")
 
 
 def no_such(kind: str, name: str, known: Sequence[str], *, hint: str) -> UsageError:

@@ -24,9 +24,8 @@ from gpucloud.errors import (
 from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.volume_move import VolumeMove, stops
 from gpucloud.purchase.failover import abandon, last_attempt
@@ -100,7 +99,7 @@ class VolumeRelocation:
         context = self.context
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
         with ExitStack() as made:
-            volumes: list[Box] = []
+            volumes: list[Volume] = []
             for move in self.moves:
                 near = move.is_near(machines[0].cloud, machines[0].region)
                 snapshot = copies.of(move) if near else None
@@ -138,9 +137,9 @@ class _Copies:
     context: Context
     holder: Box
     ends: ExitStack
-    made: dict[str, Box] = field(default_factory=dict[str, Box])
+    made: dict[str, Snapshot] = field(default_factory=dict[str, Snapshot])
 
-    def of(self, move: VolumeMove) -> Box:
+    def of(self, move: VolumeMove) -> Snapshot:
         """The snapshot of a volume, from which volumes can be filled."""
         found = self.made.get(move.name)
         if found is None:
@@ -159,7 +158,7 @@ def _copies(context: Context, holder: Box) -> Generator[_Copies]:
 
 
 @contextmanager
-def _ended_at_last(context: Context, made: Box) -> Generator[None]:
+def _ended_at_last(context: Context, made: Holding) -> Generator[None]:
     """Ends something in every outcome of the body."""
     try:
         yield
@@ -170,7 +169,7 @@ def _ended_at_last(context: Context, made: Box) -> Generator[None]:
 
 
 @contextmanager
-def _ended_if_that_fails(context: Context, made: Box) -> Generator[None]:
+def _ended_if_that_fails(context: Context, made: Holding) -> Generator[None]:
     """Ends something if the body fails."""
     try:
         yield
@@ -179,7 +178,7 @@ def _ended_if_that_fails(context: Context, made: Box) -> Generator[None]:
         raise
 
 
-def _end(context: Context, made: Box, cause: BaseException | None) -> None:
+def _end(context: Context, made: Holding, cause: BaseException | None) -> None:
     """Deletes what was made, because of a failure or because it has served its purpose.
 
     Raises:
@@ -192,12 +191,12 @@ def _end(context: Context, made: Box, cause: BaseException | None) -> None:
     except CleanupIncompleteError as owed:
         owed.message = owed.message if cause else f"the new box is ready, but {owed.message}"
         raise
-    if made.kind is Kind.BOX:
+    if isinstance(made, Box):
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
         forget(key_folder(context.state, made.id), made.id)
 
 
-def _keep(context: Context, volume: Box) -> None:
+def _keep(context: Context, volume: Volume) -> None:
     """Makes a volume its user's: it no longer ends with this process.
 
     Raises:
@@ -205,7 +204,7 @@ def _keep(context: Context, volume: Box) -> None:
     """
     taken = context.take(volume)
     if taken is None:
-        raise StaleWriterError(volume.name)
+        raise StaleWriterError(volume.name, str(volume.kind))
     context.journal.write(taken, Seen(facts=Facts(attended=False)))
     context.journal.release(taken)
 

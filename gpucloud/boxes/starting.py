@@ -97,7 +97,7 @@ class StartTerms:
     prices: Agreement
     end: datetime | None
     ceiling: Ceiling
-    forbids: Forbids
+    forbids: Forbids[Box]
 
 
 def start(context: Context, box: Box, terms: StartTerms, keys: Path) -> Box:

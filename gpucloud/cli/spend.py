@@ -19,7 +19,7 @@ from gpucloud.costs.grouping import KEYS, TAG, ChargeGroup, grouped, read_keys, 
 from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import Spend, limit_mark
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.records import Snapshot
 from gpucloud.rendering.table import Table
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import format_money
@@ -154,9 +154,10 @@ def _charge_rows(spent: Spend) -> Iterator[Sequence[Any]]:
     """A heading, then a row for each charge."""
     yield CHARGE_COLUMNS
     for charge in spent.charges:
-        box, place, offer = charge.box, charge.box.place, charge.box.offer
+        holding, place = charge.holding, charge.holding.place
+        run_id, offer = charge.box.run_id if charge.box else None, charge.offer
         yield (
-            *(box.name, box.id, box.run_id, box.owner, place and place.cloud, place and place.region),
+            *(holding.name, holding.id, run_id, holding.owner, place and place.cloud, place and place.region),
             *(offer and offer.instance_type, offer and str(offer.purchase)),
             *(charge.part, rfc3339(charge.start), rfc3339(charge.end)),
             *(f"{round(charge.quantity, 6):f}", charge.unit, charge.unit_price),
@@ -193,14 +194,14 @@ def _show_groups(app: App, spent: Spend, keys: Sequence[str], groups: Sequence[C
 def _say_total(app: App, spent: Spend) -> None:
     unknown = unknown_of(spent.charges)
     sums = _sums_text(spent.totals)
-    loose = {charge.box.name: charge.box.kind for charge in spent.charges if charge.is_at_most}
+    loose = {charge.holding.name: charge.holding for charge in spent.charges if charge.is_at_most}
     bound = "at least " if unknown and sums else "at most " if loose else ""
     total = f"{bound}{sums or 'nothing'}"
     app.output.say(f"In all: {total}, at the prices of the launch; discounts and traffic are not in it.")
     for reason, boxes in unknown.items():
         app.output.say(f"Not in the sum: {reason} ({', '.join(boxes)}).")
     if loose:
-        snapshots = [name for name, kind in loose.items() if kind is Kind.SNAPSHOT]
+        snapshots = [name for name, each in loose.items() if isinstance(each, Snapshot)]
         if boxes := [name for name in loose if name not in snapshots]:
             app.output.say(at_most_text(boxes))
         if snapshots:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpucloud.costs.periods import Granularity, periods
 from gpucloud.costs.spend import BillingOf, Charge, charges
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 from gpucloud_pricing.outliers import usual
 from gpucloud_pricing.values import Money
 
@@ -68,7 +68,7 @@ def since_when(now: datetime) -> datetime:
     return today - (BEFORE + LATELY) * DAY
 
 
-def charges_by_day(boxes: Iterable[Box], now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
+def charges_by_day(boxes: Iterable[Holding], now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
     """The charges of boxes on each day that :func:`unusual_days` needs."""
     for box in boxes:
         yield from charges(box, since_when(now), now, billing_of, BY_DAY)

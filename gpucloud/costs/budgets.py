@@ -20,7 +20,7 @@ from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
 from gpucloud.journal.facts import hours_between
 from gpucloud.journal.lifecycle import BEGINNING, LAUNCHING, OVER, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.resources import rfc3339
 from gpucloud_pricing import Market, format_money
 from gpucloud_pricing.values import Money
@@ -135,7 +135,11 @@ def since_of(budgets: Iterable[Budget], now: datetime) -> datetime | None:
 
 
 def standings(
-    budgets: Iterable[Budget], boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None = None
+    budgets: Iterable[Budget],
+    boxes: Sequence[Holding],
+    now: datetime,
+    market: Market,
+    plan: Holding | None = None,
 ) -> list[Standing]:
     """The standing of each budget; with a plan, only of those that it is counted in.
 
@@ -157,7 +161,7 @@ def standings(
 
 
 def standings_ahead(
-    budgets: Iterable[Budget], boxes: Sequence[Box], begun: datetime | None, now: datetime, market: Market
+    budgets: Iterable[Budget], boxes: Sequence[Holding], begun: datetime | None, now: datetime, market: Market
 ) -> list[Standing]:
     """The standing of each budget, with its forecast; arguments as :func:`with_forecast`."""
     found = standings(budgets, boxes, now, market)
@@ -165,7 +169,7 @@ def standings_ahead(
 
 
 def with_forecast(
-    standing: Standing, boxes: Iterable[Box], begun: datetime | None, now: datetime, market: Market
+    standing: Standing, boxes: Iterable[Holding], begun: datetime | None, now: datetime, market: Market
 ) -> Standing:
     """A standing without a plan, with the forecast of its period.
 
@@ -235,7 +239,9 @@ def earlier_end(found: Iterable[Standing], now: datetime, least: timedelta) -> E
     return min(ends, key=lambda end: end.at, default=None)
 
 
-def to_end(budgets: Iterable[Budget], boxes: Sequence[Box], now: datetime, market: Market) -> dict[str, str]:
+def to_end(
+    budgets: Iterable[Budget], boxes: Sequence[Holding], now: datetime, market: Market
+) -> dict[str, str]:
     """The living boxes that a budget ends, as all of it was spent: its name by the ids of the boxes.
 
     Stopped boxes, volumes and snapshots stay: they hold data, and have an end of their own.
@@ -247,7 +253,11 @@ def to_end(budgets: Iterable[Budget], boxes: Sequence[Box], now: datetime, marke
         counted = [box for box in boxes if matches(budget.terms.match, box)]
         for each in _each(budget, counted, now, market):
             if each.standing.is_used_up:
-                running = [box for box in each.boxes if box.state is BoxState.READY and box.nodes]
+                running = [
+                    box
+                    for box in each.boxes
+                    if isinstance(box, Box) and box.state is BoxState.READY and box.nodes
+                ]
                 found |= {box.id: budget.name for box in running}
     return found
 
@@ -271,16 +281,16 @@ def used_text(standing: Standing) -> str:
     return f"budget {standing.budget.name!r} is used to {share:.0f} %: {_sum_text(standing)}"
 
 
-def matches(match: Match, box: Box) -> bool:
+def matches(match: Match, box: Holding) -> bool:
     """Whether a budget counts a box. While a box is launched, it is wherever it may be bought."""
     may_be = box.ceiling if box.state in LAUNCHING else None
     clouds = may_be.clouds if may_be else (box.cloud,)
-    model = box.offer.gpu.model if box.offer and box.offer.gpu else ""
+    offer, tags = (box.offer, box.wanted.tags) if isinstance(box, Box) else (None, {})
+    model = offer.gpu.model if offer and offer.gpu else ""
     gpus = may_be.gpus if may_be else (model,)
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for name, value in match.tags:
         wanted[name].add(value)
-    tags = box.wanted.tags
     return (
         (not match.owners or box.owner in match.owners)
         and (not match.clouds or not set(clouds).isdisjoint(match.clouds))
@@ -293,7 +303,7 @@ def matches(match: Match, box: Box) -> bool:
 
 
 def _standing(
-    budget: Budget, boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None
+    budget: Budget, boxes: Sequence[Holding], now: datetime, market: Market, plan: Holding | None
 ) -> Standing:
     if plan is None:
         found = [each.standing for each in _each(budget, boxes, now, market)]
@@ -307,30 +317,35 @@ def _standing(
 class _Counted:
     """What a budget counts as one: all of its boxes, or those of one run."""
 
-    boxes: Sequence[Box]
+    boxes: Sequence[Holding]
     standing: Standing
 
 
-def _each(budget: Budget, boxes: Sequence[Box], now: datetime, market: Market) -> list[_Counted]:
+def _each(budget: Budget, boxes: Sequence[Holding], now: datetime, market: Market) -> list[_Counted]:
     """The standing of a budget; one for each run if it is of each run."""
-    parts: dict[tuple[str, str] | None, list[Box]] = {}
+    parts: dict[tuple[str, str] | None, list[Holding]] = {}
     for box in boxes:
         parts.setdefault(_run(box) if budget.terms.per is Per.RUN else None, []).append(box)
     return [_Counted(each, _counted(budget, each, now, market, None)) for each in parts.values()]
 
 
-def _run(box: Box) -> tuple[str, str]:
-    return box.owner, box.run_id or box.id
+def _run(box: Holding) -> tuple[str, str]:
+    return box.owner, _run_id(box) or box.id
+
+
+def _run_id(box: Holding) -> str | None:
+    return box.run_id if isinstance(box, Box) else None
 
 
 def _counted(
-    budget: Budget, boxes: Sequence[Box], now: datetime, market: Market, plan: Box | None
+    budget: Budget, boxes: Sequence[Holding], now: datetime, market: Market, plan: Holding | None
 ) -> Standing:
     """The standing of a budget that counts all of these boxes."""
     sums = _Sums(budget.terms, now, market)
     others = [box for box in boxes if plan is None or box.id != plan.id]
     spent = sum(map(sums.spent, [*others, *([plan] if plan else [])]), Decimal(0))
-    going_on = [box for box in others if plan is None or box.id != plan.replaces]
+    replaced = plan.replaces if isinstance(plan, Box) else None
+    going_on = [box for box in others if box.id != replaced]
     committed = sum(map(sums.committed, going_on), Decimal(0))
     first = plan or next(iter(boxes), None)
     return Standing(
@@ -339,7 +354,7 @@ def _counted(
         committed=committed,
         plan=sums.committed(plan) if plan else Decimal(0),
         plan_per_hour=sums.rate(plan) if plan else Decimal(0),
-        run=(first.run_id or first.name) if first and budget.terms.per is Per.RUN else None,
+        run=(_run_id(first) or first.name) if first and budget.terms.per is Per.RUN else None,
         unknown=tuple(dict.fromkeys(sums.unknown)),
         endless=plan is not None and sums.until(plan) is None,
     )
@@ -353,7 +368,7 @@ class _Sums:
         self._start, self._end = period(terms.per, now)
         self.unknown: list[str] = []
 
-    def spent(self, box: Box) -> Decimal:
+    def spent(self, box: Holding) -> Decimal:
         """What a box has cost in the period."""
         total = Decimal(0)
         for charge in charges(box, self._start, self._now, self._market.billing_of):
@@ -363,7 +378,7 @@ class _Sums:
                 total += self._converted(box, charge.amount, charge.currency)
         return total
 
-    def committed(self, box: Box) -> Decimal:
+    def committed(self, box: Holding) -> Decimal:
         """What a living box will cost from now on, in the period."""
         if box.state in OVER:
             return Decimal(0)
@@ -373,12 +388,13 @@ class _Sums:
             return Decimal(0)
         return hours_between(self._now, until) * self.rate(box)
 
-    def until(self, box: Box) -> datetime | None:
+    def until(self, box: Holding) -> datetime | None:
         """The end of a box, or of the period; ``None`` if neither has one."""
-        end = box.keep_until if box.state is BoxState.STOPPED and box.keep_until else box.expires_at
+        kept = box.keep_until if isinstance(box, Box) and box.state is BoxState.STOPPED else None
+        end = kept or box.expires_at
         return min(filter(None, (end, self._end)), default=None)
 
-    def rate(self, box: Box) -> Decimal:
+    def rate(self, box: Holding) -> Decimal:
         """Per hour: what is billed now; of a box that is launched or started, the most that it may cost."""
         if box.state in BEGINNING and box.ceiling is not None:
             self.unknown += [f"{box.name}: no price is known for {each}" for each in box.ceiling.without]
@@ -392,7 +408,7 @@ class _Sums:
         known = [self._converted(box, each.amount, each.currency) for each in rate.known]
         return sum(known, Decimal(0))
 
-    def _converted(self, box: Box, amount: Decimal, currency: str) -> Decimal:
+    def _converted(self, box: Holding, amount: Decimal, currency: str) -> Decimal:
         converted = self._market.converted(amount, currency, self._currency)
         if converted is None and amount:
             self.unknown.append(f"{box.name}: no rate is known from {currency} to {self._currency}")

@@ -23,7 +23,7 @@ from gpucloud.resources import TAG_PREFIX, rfc3339
 from gpucloud_pricing.purchases import Purchase, PurchaseKind
 
 if TYPE_CHECKING:
-    from gpucloud.journal.records import Box
+    from gpucloud.journal.records import Holding
 
 Row = Mapping[str, str | None]
 RegionName = Callable[[str, str], str]
@@ -88,7 +88,7 @@ class ResourceCharge:
     """The charge for one resource within one charge period.
 
     Attributes:
-        charge: the charge; its box has the usage of one machine alone.
+        charge: the charge; its holding has the usage of one machine alone.
         resource: the cloud's own id of the machine, disk or address.
         region_name: the region's name for people.
         account_type: the cloud's word for what its bill is for.
@@ -122,7 +122,7 @@ def rows(found: Iterable[ResourceCharge]) -> Iterator[Row]:
 
 
 def resource_charges(
-    boxes: Iterable[Box],
+    holdings: Iterable[Holding],
     resources: BilledResources,
     *,
     since: datetime | None,
@@ -131,44 +131,45 @@ def resource_charges(
     billing_of: BillingOf,
     region_name: RegionName,
 ) -> Iterator[ResourceCharge]:
-    """The charges of boxes, one for each resource and charge period, box by box, by time.
+    """The charges of holdings, one for each resource and charge period, one by one, by time.
 
     Args:
-        boxes: the boxes.
+        holdings: boxes, volumes and snapshots.
         resources: every resource that they ever had.
         since: the start; earlier charges are left out.
-        now: the end of the charges of living boxes.
+        now: the end of the charges of those that live.
         granularity: the longest charge period.
         billing_of: how a cloud bills.
         region_name: the names of regions for people.
     """
     split = partial(periods, granularity=granularity)
-    for box in boxes:
+    for holding in holdings:
         found = [
             (machine, charge)
-            for machine, usage in _by_machine(box).items()
-            for charge in charges(replace(box, usage=usage), since, now, billing_of, split)
+            for machine, usage in _by_machine(holding).items()
+            for charge in charges(replace(holding, usage=usage), since, now, billing_of, split)
             if _is_used(charge)
         ]
         for machine, charge in sorted(found, key=lambda each: each[1].start):
-            place = box.place
+            place = holding.place
             yield ResourceCharge(
                 charge=charge,
-                resource=resources.id_of(box.id, machine, charge.part),
+                resource=resources.id_of(holding.id, machine, charge.part),
                 region_name=region_name(place.cloud, place.region) if place else None,
-                account_type=billing_of(box.cloud).account_type,
+                account_type=billing_of(holding.cloud).account_type,
             )
 
 
-def _by_machine(box: Box) -> dict[str, tuple[Usage, ...]]:
-    machines = dict.fromkeys(usage.resource for usage in box.usage)
-    return {each: tuple(usage for usage in box.usage if usage.resource == each) for each in machines}
+def _by_machine(holding: Holding) -> dict[str, tuple[Usage, ...]]:
+    machines = dict.fromkeys(usage.resource for usage in holding.usage)
+    return {each: tuple(usage for usage in holding.usage if usage.resource == each) for each in machines}
 
 
 def _is_used(charge: Charge) -> bool:
     """Whether the part was there within the period: compute that was stopped for a day has no row for it."""
     return any(
-        usage.part == charge.part and hours_of(usage, charge.end, charge.start) for usage in charge.box.usage
+        usage.part == charge.part and hours_of(usage, charge.end, charge.start)
+        for usage in charge.holding.usage
     )
 
 
@@ -208,17 +209,17 @@ def _vendor(each: ResourceCharge) -> str:
 
 
 def _account(each: ResourceCharge) -> str | None:
-    place = each.charge.box.place
+    place = each.charge.holding.place
     return (place.account or None) if place else None
 
 
 def _zone(each: ResourceCharge) -> str | None:
-    place = each.charge.box.place
+    place = each.charge.holding.place
     return place.zone if place else None
 
 
 def _region(each: ResourceCharge) -> str | None:
-    place = each.charge.box.place
+    place = each.charge.holding.place
     return place.region if place else None
 
 
@@ -227,7 +228,7 @@ def _description(each: ResourceCharge) -> str:
     note = f"; cost unknown: {unknown}" if unknown else ""
     if each.charge.is_at_most:
         note += "; at most: the time of the end is not known"
-    return f"{each.charge.part} of {each.charge.box.name}{note}"
+    return f"{each.charge.part} of {each.charge.holding.name}{note}"
 
 
 def _pricing(each: ResourceCharge) -> str:
@@ -236,26 +237,26 @@ def _pricing(each: ResourceCharge) -> str:
 
 
 def _sku(each: ResourceCharge) -> str:
-    offer = each.charge.box.offer
+    offer = each.charge.offer
     return offer.instance_type if offer and each.charge.part == "compute" else _service(each).sku
 
 
 def _sku_price(each: ResourceCharge) -> str:
     """The price's place in gpucloud's market: cloud, region, zone for spot, SKU, way of paying."""
-    place, kind = each.charge.box.place, _paid_as(each)
+    place, kind = each.charge.holding.place, _paid_as(each)
     where = (place.cloud, place.region, place.zone if kind.price_moves else None) if place else ()
     return "/".join(word for word in (*where, _sku(each), kind.listed_as) if word)
 
 
 def _paid_as(each: ResourceCharge) -> PurchaseKind:
     """How a part is paid for: only machines are bought otherwise than on demand."""
-    offer = each.charge.box.offer
+    offer = each.charge.offer
     purchase = offer.purchase if offer and each.charge.part == "compute" else Purchase.ON_DEMAND
     return purchase.kind
 
 
 def _sku_details(each: ResourceCharge) -> str | None:
-    offer = each.charge.box.offer
+    offer = each.charge.offer
     if each.charge.part != "compute" or offer is None:
         return None
     gpu = offer.gpu
@@ -272,13 +273,14 @@ def _service(each: ResourceCharge) -> FocusService:
 
 def _tags(each: ResourceCharge) -> str:
     """The user's tags, and those of gpucloud's that never change: the end of a box may be moved."""
-    box = each.charge.box
-    own = {"owner": box.owner, "box": box.id, "op": box.op, "run": box.run_id or ""}
-    return json.dumps({**box.wanted.tags, **{f"{TAG_PREFIX}{name}": value for name, value in own.items()}})
+    holding, box = each.charge.holding, each.charge.box
+    run, tags = (box.run_id or "", box.wanted.tags) if box else ("", {})
+    own = {"owner": holding.owner, "box": holding.id, "op": holding.op, "run": run}
+    return json.dumps({**tags, **{f"{TAG_PREFIX}{name}": value for name, value in own.items()}})
 
 
 def _reservation(each: ResourceCharge) -> str | None:
-    offer = each.charge.box.offer
+    offer = each.charge.offer
     return offer.reservation if offer and each.charge.part == "compute" else None
 
 
@@ -331,7 +333,7 @@ COLUMNS: dict[str, Callable[[ResourceCharge], str | None]] = {
     "RegionId": _region,
     "RegionName": lambda each: each.region_name,
     "ResourceId": lambda each: each.resource,
-    "ResourceName": lambda each: each.charge.box.name,
+    "ResourceName": lambda each: each.charge.holding.name,
     "ResourceType": lambda each: _service(each).resource_type,
     "ServiceCategory": lambda each: _service(each).category,
     "ServiceName": lambda each: _service(each).name,
@@ -344,7 +346,7 @@ COLUMNS: dict[str, Callable[[ResourceCharge], str | None]] = {
     "SubAccountName": _null,
     "SubAccountType": _null,
     "Tags": _tags,
-    "x_BoxId": lambda each: each.charge.box.id,
+    "x_BoxId": lambda each: each.charge.holding.id,
     "x_PriceAsOf": lambda each: each.charge.as_of,
     "x_PriceSource": lambda each: each.charge.source,
     "x_UnknownCostReason": lambda each: each.charge.unknown,

@@ -12,7 +12,7 @@ from decimal import Decimal
 from statistics import mean, quantiles
 from typing import TYPE_CHECKING
 
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def forecast(known: Decimal, by_day: Sequence[Decimal], left: timedelta) -> Fore
 
 
 def new_by_day(
-    boxes: Iterable[Box], cost: Callable[[Box], Decimal], begun: datetime | None, now: datetime
+    boxes: Iterable[Holding], cost: Callable[[Holding], Decimal], begun: datetime | None, now: datetime
 ) -> list[Decimal]:
     """What the boxes that were new on each of the last :data:`DAYS` days cost; fewer if less is known.
 

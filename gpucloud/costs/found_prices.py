@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from gpucloud.costs.resource_prices import price_of
 from gpucloud.journal.facts import Price, Usage
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 from gpucloud.resources import Machine, Resource, ResourceKind
 from gpucloud_pricing import Market
 from gpucloud_pricing.purchases import HOURS_PER_MONTH
@@ -34,7 +34,7 @@ class FoundPrice:
         return tuple(part for part in (self.own, self.address) if part is not None)
 
 
-def found_price(market: Market, resource: Resource, box: Box | None) -> FoundPrice:
+def found_price(market: Market, resource: Resource, box: Holding | None) -> FoundPrice:
     """The new spending on a resource per hour, by the rule of :func:`gpucloud.costs.spend.per_hour`.
 
     A box that the journal has is billed at the prices of its launch; any other one, at the market's.
@@ -47,12 +47,12 @@ def found_price(market: Market, resource: Resource, box: Box | None) -> FoundPri
     if isinstance(resource, Machine):
         return _of_machine(market, resource, box)
     if resource.ref.kind is ResourceKind.DISK and resource.size_gib is None and box is not None:
-        resource = replace(resource, size_gib=box.wanted.disk_gib)
+        resource = replace(resource, size_gib=box.disk_gib)
     agreed = None if box is None else _agreed(market, resource, box)
     return _found(agreed or price_of(market, resource))
 
 
-def _of_machine(market: Market, machine: Machine, box: Box | None) -> FoundPrice:
+def _of_machine(market: Market, machine: Machine, box: Holding | None) -> FoundPrice:
     """Its compute while that is billed; and its address, where the cloud lists none of its own for it."""
     compute: Money | str = Money(amount=Decimal(0), currency="USD")
     if machine.billed and not machine.purchase.kind.paid_already:
@@ -67,12 +67,12 @@ def _of_machine(market: Market, machine: Machine, box: Box | None) -> FoundPrice
     return replace(price, address=address.own, unknown=price.unknown or address.unknown)
 
 
-def _usage_of(machine: Machine, box: Box | None) -> list[Usage]:
+def _usage_of(machine: Machine, box: Holding | None) -> list[Usage]:
     usage = () if box is None else box.usage
     return [each for each in usage if each.resource == machine.ref.id and each.part == "compute"]
 
 
-def _agreed(market: Market, resource: Resource, box: Box) -> Money | None:
+def _agreed(market: Market, resource: Resource, box: Holding) -> Money | None:
     """The price of a disk or an address at the launch of its box; ``None`` if the journal has none."""
     if box.place is None or (box.place.cloud, box.place.region) != (resource.ref.cloud, resource.ref.region):
         return None  # a failed attempt in another region

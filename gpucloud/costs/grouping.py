@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def _gpu(charge: Charge) -> str | None:
-    offer = charge.box.offer
+    offer = charge.offer
     return offer.gpu.model if offer and offer.gpu else None
 
 
 KEYS: Mapping[str, Callable[[Charge], str | None]] = {
     "month": lambda charge: f"{charge.start:%Y-%m}",
-    "cloud": lambda charge: charge.box.cloud or None,
+    "cloud": lambda charge: charge.holding.cloud or None,
     "gpu": _gpu,
-    "owner": lambda charge: charge.box.owner,
+    "owner": lambda charge: charge.holding.owner,
 }
 """The value of a charge for each key other than tags; ``None`` if it has none. Months are in UTC."""
 TAG = "tag:"
@@ -48,7 +48,7 @@ class ChargeGroup:
     @property
     def boxes(self) -> int:
         """The number of boxes with a charge in the group."""
-        return len({charge.box.id for charge in self.charges})
+        return len({charge.holding.id for charge in self.charges})
 
     @property
     def unknown(self) -> dict[str, list[str]]:
@@ -70,7 +70,7 @@ def unknown_of(charges: Sequence[Charge]) -> dict[str, list[str]]:
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for charge in charges:
         if charge.unknown:
-            found[charge.unknown][charge.box.name] = None
+            found[charge.unknown][charge.holding.name] = None
     return {reason: list(names) for reason, names in found.items()}
 
 
@@ -112,5 +112,5 @@ def grouped(spent: Spend, keys: Sequence[str]) -> list[ChargeGroup]:
 
 def _value(charge: Charge, key: str) -> str | None:
     if key.startswith(TAG):
-        return charge.box.wanted.tags.get(key.removeprefix(TAG))
+        return charge.box.wanted.tags.get(key.removeprefix(TAG)) if charge.box else None
     return KEYS[key](charge)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud.journal.facts import Price, Usage, hours_of
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Offer, Price, Usage, hours_of
+from gpucloud.journal.records import Box, Holding
 from gpucloud.market.cells import paid_cell
 from gpucloud.rendering.table import Cell, Table
 from gpucloud.rendering.tabular import Tabular
@@ -24,7 +24,6 @@ from gpucloud_pricing.values import Money
 if TYPE_CHECKING:
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.documents import BoxSpendDocument, ChargeDocument, SpendDocument
-    from gpucloud.journal.records import Box
     from gpucloud_pricing.documents import MoneyDocument
 
 HOURS, GIB_MONTHS = "Hours", "GiB-Months"
@@ -39,10 +38,10 @@ BillingOf = Callable[[str], Billing]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """The cost of one part of a box within one month (in UTC).
+    """The cost of one part of a holding within one month (in UTC).
 
     Attributes:
-        box: the box.
+        holding: the box, volume or snapshot.
         part: ``compute``, ``disk``, ``address`` or ``snapshot``.
         start: the start of the charge.
         end: the end of the charge.
@@ -59,7 +58,7 @@ class Charge:
             snapshot: a cloud bills what a snapshot holds, which is at most the size of its disk.
     """
 
-    box: Box
+    holding: Holding
     part: str
     start: datetime
     end: datetime
@@ -72,6 +71,16 @@ class Charge:
     vendor: str
     paid_before: bool = False
     least_quantity: Decimal
+
+    @property
+    def box(self) -> Box | None:
+        """The box whose charge it is; ``None`` for that of a volume or a snapshot."""
+        return self.holding if isinstance(self.holding, Box) else None
+
+    @property
+    def offer(self) -> Offer | None:
+        """What was bought as that box."""
+        return self.box.offer if self.box else None
 
     @property
     def amount(self) -> Decimal | None:
@@ -100,7 +109,7 @@ class Charge:
             return None
         if self.part in STORED and self.source is not None:
             return "the size of the disk is not known"
-        place = self.box.place
+        place = self.holding.place
         where = f" in {place.cloud} {place.region}" if place else ""
         return f"no {self.part} price{where} was known at the launch"
 
@@ -127,20 +136,21 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpend:
-    """The cost of one box: its charges, oldest first."""
+    """The cost of one box, volume or snapshot: its charges, oldest first."""
 
-    box: Box
+    holding: Holding
     charges: Sequence[Charge]
 
     def document(self) -> BoxSpendDocument:
         """A box of ``gpucloud.spend/v1``."""
-        box, place, offer = self.box, self.box.place, self.box.offer
+        holding, place = self.holding, self.holding.place
+        run_id, offer = (holding.run_id, holding.offer) if isinstance(holding, Box) else (None, None)
         return {
-            "name": box.name,
-            "kind": str(box.kind),
-            "id": box.id,
-            "run_id": box.run_id,
-            "state": str(box.state),
+            "name": holding.name,
+            "kind": str(holding.kind),
+            "id": holding.id,
+            "run_id": run_id,
+            "state": str(holding.state),
             "cloud": place.cloud if place else None,
             "region": place.region if place else None,
             "instance_type": offer.instance_type if offer else None,
@@ -175,14 +185,14 @@ class Spend(Tabular):
         charged = {charge.part for charge in self.charges}
         parts = [part for part in PARTS if part != "snapshot" or part in charged]
         found = [each.charges for each in self.boxes]
-        boxes = [each.box for each in self.boxes]
+        holdings = [each.holding for each in self.boxes]
         columns: dict[str, Sequence[object]] = {
-            "BOX": [box.name for box in boxes],
+            "BOX": [each.name for each in holdings],
             "FROM": [rfc3339(charges[0].start) for charges in found],
             "FOR": [duration_text(charges[-1].end - charges[0].start) for charges in found],
-            "WHERE": [f"{box.place.cloud} {box.place.region}" if box.place else None for box in boxes],
-            "TYPE": [_bought_text(box) for box in boxes],
-            "PAID AS": [_paid_cell(box) for box in boxes],
+            "WHERE": [f"{each.place.cloud} {each.place.region}" if each.place else None for each in holdings],
+            "TYPE": [_bought_text(each) for each in holdings],
+            "PAID AS": [_paid_cell(each) for each in holdings],
             "COST": [_cost_text(charges) for charges in found],
             **{part.upper(): [_part_text(charges, part) for charges in found] for part in parts},
         }
@@ -209,31 +219,35 @@ def totals_of(charges: Iterable[Charge], places: int = 4) -> list[Money]:
     return [Money(amount=round(totals[name], places), currency=name) for name in names]
 
 
-def spend_of(boxes: Iterable[Box], since: datetime | None, now: datetime, billing_of: BillingOf) -> Spend:
-    """The cost of boxes, without those that cost nothing. Arguments as :func:`charges`."""
-    found = [BoxSpend(box=box, charges=tuple(charges(box, since, now, billing_of))) for box in boxes]
+def spend_of(
+    holdings: Iterable[Holding], since: datetime | None, now: datetime, billing_of: BillingOf
+) -> Spend:
+    """The cost of holdings, without those that cost nothing. Arguments as :func:`charges`."""
+    found = [
+        BoxSpend(holding=each, charges=tuple(charges(each, since, now, billing_of))) for each in holdings
+    ]
     return Spend(since=since, boxes=[each for each in found if each.charges])
 
 
 def charges(
-    box: Box, since: datetime | None, now: datetime, billing_of: BillingOf, split: Split | None = None
+    holding: Holding, since: datetime | None, now: datetime, billing_of: BillingOf, split: Split | None = None
 ) -> Iterator[Charge]:
-    """The charges of a box, by month, part, price and region; empty for one that was never billed.
+    """The charges of a holding, by month, part, price and region; empty for one that was never billed.
 
     They are those of every machine that it ever had: nodes, machines that were replaced, failed attempts.
 
     Args:
-        box: the box.
+        holding: the box, volume or snapshot.
         since: the start; earlier charges are left out.
-        now: the end of the charges of a living box.
+        now: the end of the charges of one that lives.
         billing_of: how a cloud bills.
         split: the periods of charges within months; by default, whole months.
     """
     groups: dict[tuple[str, Price | None, str | None, str | None], list[Usage]] = {}
-    for usage in sorted(box.usage, key=lambda each: PARTS.index(each.part)):
+    for usage in sorted(holding.usage, key=lambda each: PARTS.index(each.part)):
         groups.setdefault((usage.part, usage.price, usage.cloud, usage.region), []).append(usage)
     found = [
-        _charge(box, billing_of(usages[0].cloud or box.cloud), usages, start, end)
+        _charge(holding, billing_of(usages[0].cloud or holding.cloud), usages, start, end)
         for usages in groups.values()
         for start, end in (split or months)(*_span(usages, since, now))
     ]
@@ -246,12 +260,14 @@ def _span(usages: Sequence[Usage], since: datetime | None, now: datetime) -> tup
     return start if since is None else max(since, start), max(usage.end or now for usage in usages)
 
 
-def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime, end: datetime) -> Charge:
+def _charge(
+    holding: Holding, billing: Billing, usages: Sequence[Usage], start: datetime, end: datetime
+) -> Charge:
     """The charge for intervals of one part, at one price, within one month."""
     first = usages[0]
     price = first.price
     hours = sum((hours_of(usage, end, start) for usage in usages), Decimal(0))
-    sure = [_certain(box, usage) for usage in usages]
+    sure = [_certain(holding, usage) for usage in usages]
     if any(each is not usage for each, usage in zip(sure, usages, strict=True)):
         certain = sum((hours_of(usage, end, start) for usage in sure), Decimal(0))
     else:
@@ -259,7 +275,7 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
     gib = _billed_gib(billing, first)
     known = price is not None and gib != 0
     return Charge(
-        box=box,
+        holding=holding,
         part=first.part,
         start=start,
         end=end,
@@ -267,10 +283,10 @@ def _charge(box: Box, billing: Billing, usages: Sequence[Usage], start: datetime
         least_quantity=certain if gib is None else certain * gib / HOURS_PER_MONTH,
         unit=HOURS if gib is None else GIB_MONTHS,
         unit_price=price.amount if price and known else None,
-        currency=price.currency if price else box.currency,
+        currency=price.currency if price else holding.currency,
         as_of=price.as_of.isoformat() if price and price.as_of else None,
         source=price.source if price else None,
-        vendor=billing.vendor or first.cloud or box.cloud,
+        vendor=billing.vendor or first.cloud or holding.cloud,
         paid_before=first.paid_before,
     )
 
@@ -283,7 +299,7 @@ def _billed_gib(billing: Billing, usage: Usage) -> int | None:
     return billing.disk_gib(gib) if usage.part == "disk" else gib
 
 
-def _certain(box: Box, usage: Usage) -> Usage:
+def _certain(holding: Holding, usage: Usage) -> Usage:
     """The certain part of an interval.
 
     Where its end is an upper limit, it is the time until its machine was last seen to be billed. None of a
@@ -291,7 +307,7 @@ def _certain(box: Box, usage: Usage) -> Usage:
     """
     if usage.part == "snapshot":
         return replace(usage, end=usage.start)
-    until = box.billed_until.get(usage.resource)
+    until = holding.billed_until.get(usage.resource) if isinstance(holding, Box) else None
     if until is None or usage.end is None or usage.end <= until:
         return usage
     return replace(usage, end=max(usage.start, until))
@@ -299,27 +315,27 @@ def _certain(box: Box, usage: Usage) -> Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSoFar:
-    """The cost of a box: ``amount``, of which ``least`` is certain. They differ if its end is not known."""
+    """The cost so far: ``amount``, of which ``least`` is certain. They differ if its end is not known."""
 
     amount: Money
     least: Money
 
 
-def cost_so_far(box: Box, now: datetime, billing_of: BillingOf) -> CostSoFar | None:
-    """The cost of a box until now, in the currency of its compute; ``None`` if no part of it has a price.
+def cost_so_far(holding: Holding, now: datetime, billing_of: BillingOf) -> CostSoFar | None:
+    """The cost of a holding until now, in the currency of its compute; ``None`` if no part of it has a price.
 
     Parts without a known price are left out; capacity that was paid for before the launch costs nothing.
     """
     found = [
         (charge.amount, charge.least_amount)
-        for charge in charges(box, None, now, billing_of)
-        if charge.currency == box.currency
+        for charge in charges(holding, None, now, billing_of)
+        if charge.currency == holding.currency
     ]
     known = [(amount, least) for amount, least in found if amount is not None and least is not None]
     if not known:
         return None
     amount, least = (
-        Money(amount=round(sum(column, Decimal(0)), 4), currency=box.currency)
+        Money(amount=round(sum(column, Decimal(0)), 4), currency=holding.currency)
         for column in zip(*known, strict=True)
     )
     return CostSoFar(amount=amount, least=least)
@@ -349,26 +365,26 @@ class PerHour:
         return tuple(Money(amount=amount, currency=currency) for currency, amount in sorted(sums.items()))
 
 
-def per_hour(box: Box, billing_of: BillingOf) -> PerHour:
-    """The present spending on a box per hour, by its open intervals of usage, which its costs are made of."""
+def per_hour(holding: Holding, billing_of: BillingOf) -> PerHour:
+    """The present spending per hour, by the open intervals of usage, which the costs are made of."""
     compute, disk, address, snapshot = parts_now = tuple(
-        _rate(box, [each for each in box.usage if each.end is None and each.part == part], billing_of)
+        _rate(holding, [each for each in holding.usage if each.end is None and each.part == part], billing_of)
         for part in PARTS
     )
     parts = PerHour(total=None, compute=compute, disk=disk, address=address, snapshot=snapshot)
     if None in parts_now or len(parts.known) > 1:
         return parts
-    nothing = Money(amount=Decimal(0), currency=box.currency)
+    nothing = Money(amount=Decimal(0), currency=holding.currency)
     return replace(parts, total=next(iter(parts.known), nothing))
 
 
-def _rate(box: Box, usages: Sequence[Usage], billing_of: BillingOf) -> Money | None:
+def _rate(holding: Holding, usages: Sequence[Usage], billing_of: BillingOf) -> Money | None:
     """The price per hour of one part, as billed now; ``None`` if it is unknown, or has two currencies."""
     sums: dict[str, Decimal] = {}
     for usage in usages:
         if usage.paid_before:
             continue
-        gib = _billed_gib(billing_of(usage.cloud or box.cloud), usage)
+        gib = _billed_gib(billing_of(usage.cloud or holding.cloud), usage)
         if usage.price is None or gib == 0:
             return None
         quantity = Decimal(1) if gib is None else Decimal(gib) / HOURS_PER_MONTH
@@ -376,7 +392,7 @@ def _rate(box: Box, usages: Sequence[Usage], billing_of: BillingOf) -> Money | N
         sums[currency] = sums.get(currency, Decimal(0)) + usage.price.amount * quantity
     if len(sums) > 1:
         return None
-    currency, amount = next(iter(sums.items()), (box.currency, Decimal(0)))
+    currency, amount = next(iter(sums.items()), (holding.currency, Decimal(0)))
     return Money(amount=round(amount, 6), currency=currency)
 
 
@@ -403,17 +419,17 @@ def first_of_next_month(at: datetime) -> datetime:
 # --- as texts of a table
 
 
-def _bought_text(box: Box) -> str | None:
+def _bought_text(holding: Holding) -> str | None:
     """The type of a box; of what is no box, its kind."""
-    if box.offer:
-        return box.offer.instance_type
-    return None if box.kind is Kind.BOX else str(box.kind)
+    if not isinstance(holding, Box):
+        return str(holding.kind)
+    return holding.offer.instance_type if holding.offer else None
 
 
-def _paid_cell(box: Box) -> Cell | None:
-    if box.kind is not Kind.BOX:
+def _paid_cell(holding: Holding) -> Cell | None:
+    if not isinstance(holding, Box):
         return None
-    return paid_cell(box.offer.purchase if box.offer else "?")
+    return paid_cell(holding.offer.purchase if holding.offer else "?")
 
 
 def _part_text(found: Sequence[Charge], part: str) -> str | None:

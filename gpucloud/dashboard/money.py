@@ -12,7 +12,7 @@ from gpucloud.costs.forecast import forecast, new_by_day
 from gpucloud.costs.grouping import KEYS
 from gpucloud.costs.spend import Charge, PerHour, first_of_month, first_of_next_month
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding, Volume
 from gpucloud_pricing.values import Money
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _documents(sums: Mapping[str, Decimal]) -> list[MoneyDocument]:
 # --- now
 
 
-def burn(living: Sequence[Box], rates: Rates) -> tuple[list[MoneyDocument], list[str]]:
+def burn(living: Sequence[Holding], rates: Rates) -> tuple[list[MoneyDocument], list[str]]:
     """The spending per hour now, and the names of the holdings of which a part is unknown."""
     found = [(box.name, rates[box.id]) for box in living]
     unknown = [name for name, rate in found if None in (rate.compute, rate.disk, rate.address, rate.snapshot)]
@@ -66,7 +66,11 @@ def burn(living: Sequence[Box], rates: Rates) -> tuple[list[MoneyDocument], list
 
 
 def month(
-    holdings: Sequence[Box], rates: Rates, charges: Sequence[Charge], begun: datetime | None, now: datetime
+    holdings: Sequence[Holding],
+    rates: Rates,
+    charges: Sequence[Charge],
+    begun: datetime | None,
+    now: datetime,
 ) -> MonthDocument:
     """The spending of this month so far, and the forecast of the whole month.
 
@@ -85,7 +89,7 @@ def month(
     costs = _Costs()
     for charge in charges:
         if money := _known(charge):
-            costs.add(charge.box.id, money)
+            costs.add(charge.holding.id, money)
     coming: list[Money] = []
     for box in holdings:
         if box.id not in rates:
@@ -109,7 +113,7 @@ def month(
         "low": _documents({currency: each.low for currency, each in found.items()}),
         "high": _documents({currency: each.high for currency, each in found.items()}),
         "flat": any(each.is_flat for each in found.values()),
-        "unknown": list(dict.fromkeys(charge.box.name for charge in of_month if charge.unknown)),
+        "unknown": list(dict.fromkeys(charge.holding.name for charge in of_month if charge.unknown)),
     }
 
 
@@ -122,7 +126,7 @@ class _Costs:
     def add(self, box: str, money: Money) -> None:
         self._sums[box, money.currency] += money.amount
 
-    def of(self, currency: str) -> Callable[[Box], Decimal]:
+    def of(self, currency: str) -> Callable[[Holding], Decimal]:
         return lambda box: self._sums.get((box.id, currency), Decimal(0))
 
 
@@ -182,17 +186,18 @@ def _known(charge: Charge) -> Money | None:
 # --- what nobody uses
 
 
-def idle(living: Sequence[Box], rates: Rates, now: datetime) -> IdleDocument:
+def idle(living: Sequence[Holding], rates: Rates, now: datetime) -> IdleDocument:
     """What of ready boxes their GPUs do not use; all of stopped boxes, and of volumes without a box."""
     items: list[IdleItemDocument] = []
     unknown: list[str] = []
     wasted: list[Money] = []
     for box in living:
         rate = rates[box.id]
-        if box.state is BoxState.STOPPED or (box.volume is not None and not box.volume.holder):
-            what = "volume" if box.volume else "stopped"
+        unused = isinstance(box, Volume) and not box.is_in_use
+        if unused or box.state is BoxState.STOPPED:
+            what = "volume" if unused else "stopped"
             lost, used, idle_s = rate.known, None, None
-        elif box.nodes and box.state is BoxState.READY:
+        elif isinstance(box, Box) and box.nodes and box.state is BoxState.READY:
             what, (used, idle_s, _) = "box", use(box, now)
             if used is None or rate.compute is None:
                 unknown.append(box.name)

@@ -16,9 +16,8 @@ from gpucloud.costs.anomalies import charges_by_day, unusual_days, usd_by_day
 from gpucloud.costs.spend import per_hour
 from gpucloud.dashboard import money, rows
 from gpucloud.dashboard.timeline import timeline
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal import records
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Box as JournalBox
 from gpucloud.market.anomalies import price_anomalies
 from gpucloud.resources import Resource, UnreadableRegion, rfc3339
 from gpucloud.runtime.events import Event, Warned
@@ -110,9 +109,9 @@ class Reader:
         client, billing_of, owner = self.client, self.client.billing_of, self.client.owner
         now, cursor = self.clock(), self.cursor()
         program = "gpucloud --sandbox" if self.sandbox else "gpucloud"
-        holdings = client.journal.boxes(owner=None, over=True, kind=None)
+        holdings = client.journal.holdings(records.Holding, owner=None, over=True)
         living = [each for each in holdings if each.state not in OVER]
-        of_boxes = [each for each in living if each.kind is Kind.BOX]
+        of_boxes = [each for each in living if isinstance(each, records.Box)]
         boxes = [client.boxes.read(each, now) for each in of_boxes]
         ended = self._ended(holdings, now)
         volumes, snapshots = self._stored(living, now)
@@ -155,25 +154,28 @@ class Reader:
             "timelines": {each.id: self.timeline(each.id) for each in (*of_boxes, *ended)} if still else {},
         }
 
-    def _ended(self, holdings: Iterable[JournalBox], now: datetime) -> list[JournalBox]:
+    def _ended(self, holdings: Iterable[records.Holding], now: datetime) -> list[records.Box]:
         """The boxes that ended lately, newest first."""
         found = [
             each
             for each in holdings
-            if each.kind is Kind.BOX and each.ended_at is not None and each.ended_at > now - LATELY
+            if isinstance(each, records.Box) and each.ended_at is not None and each.ended_at > now - LATELY
         ]
         return sorted(found, key=lambda each: str(each.ended_at), reverse=True)[:MOST_ENDED]
 
-    def _stored(self, living: Iterable[JournalBox], now: datetime) -> tuple[list[Volume], list[Snapshot]]:
+    def _stored(
+        self, living: Iterable[records.Holding], now: datetime
+    ) -> tuple[list[Volume], list[Snapshot]]:
         """The living volumes and snapshots."""
-        by_id, billing_of = {each.id: each for each in living}, self.client.billing_of
+        found, billing_of = list(living), self.client.billing_of
+        boxes = {each.id: each for each in found if isinstance(each, records.Box)}
         volumes = [
-            Volume.read(each, by_id.get(each.volume.holder) if each.volume else None, billing_of, now)
-            for each in by_id.values()
-            if each.kind is Kind.VOLUME
+            Volume.read(each, boxes.get(each.holder), billing_of, now)
+            for each in found
+            if isinstance(each, records.Volume)
         ]
         snapshots = [
-            Snapshot.read(each, billing_of, now) for each in by_id.values() if each.kind is Kind.SNAPSHOT
+            Snapshot.read(each, billing_of, now) for each in found if isinstance(each, records.Snapshot)
         ]
         return volumes, snapshots
 

@@ -46,7 +46,7 @@ class CapacityRequests:
         runs = journal.runs(owner=context.owner, over=True, since=since)
         boxes = {box.id: box for box in journal.boxes(owner=context.owner)}
         gone = {run.box for run in runs if run.work.slots and run.box and run.state not in RUNS_OVER}
-        boxes |= {box.id: box for box in journal.known(gone - boxes.keys())}
+        boxes |= {box.id: box for box in journal.known(Box, gone - boxes.keys())}
 
         def is_held(one: Box | Run) -> bool:
             return one.lease is not None and not context.may_take(one.lease)

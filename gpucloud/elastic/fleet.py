@@ -147,7 +147,7 @@ class FleetController:
         view = self._wishes.view(context)
         ready = [view.slots[name] for name in names if name in view.slots]
         boxes = {slot.box: slot.gang for slot in ready if slot.state is SlotState.READY}
-        known = context.journal.known([box for box in boxes if box])
+        known = context.journal.known(Box, [box for box in boxes if box])
         calls = [(box.name, partial(self._rejoin_one, box, boxes[box.id])) for box in known]
         return _in_threads(context, calls)
 
@@ -302,7 +302,7 @@ class FleetController:
             box
             for name in names
             for box in context.journal.named(context.owner, name)
-            if box.run_id == box.name and box.state not in OVER
+            if isinstance(box, Box) and box.run_id == box.name and box.state not in OVER
         ]
         for box in left:
             if not context.may_take(box.lease):
@@ -379,7 +379,7 @@ class FleetController:
         """Ends the wishes for slots first, so that nobody launches for them, then their boxes."""
         wishes = self._wishes.give_up_all(context, view, names)
         ids = {each.box for wish in wishes for each in context.journal.run(wish).attempts if each.box}
-        end_all(context, [box for box in context.journal.known(ids) if box.state not in OVER], troubles)
+        end_all(context, [box for box in context.journal.known(Box, ids) if box.state not in OVER], troubles)
 
     def _result(
         self,

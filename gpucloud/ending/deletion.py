@@ -15,14 +15,14 @@ from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, OfResource, named
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile, seen_state
-from gpucloud.journal.records import Box, ResourceRow
+from gpucloud.journal.records import Holding, ResourceRow
 from gpucloud.resources import Machine, Ref, Resource
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 
 
 def delete_what_is_free(
-    context: Context, box: Box, cloud: Cloud, rows: Sequence[ResourceRow]
+    context: Context, box: Holding, cloud: Cloud, rows: Sequence[ResourceRow]
 ) -> GpucloudError | None:
     """Requests or confirms the deletion of one region's resources that no other resource depends on.
 
@@ -124,7 +124,7 @@ def _is_gone_for_now(context: Context, row: ResourceRow) -> bool:
 
 
 def _note_asked(
-    context: Context, box: Box, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
+    context: Context, box: Holding, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
 ) -> None:
     """Journals the deletion request of a resource, and of those that the cloud deletes with it."""
     _note(context, box, DeleteAsked, row)
@@ -134,7 +134,7 @@ def _note_asked(
             _note(context, box, DeleteAsked, other)
 
 
-def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | None) -> Action:
+def _learned(context: Context, box: Holding, row: ResourceRow, answer: Resource | None) -> Action:
     """Journals the result of a check; returns what to do next."""
     if _is_gone_for_now(context, row):
         return Action.LOOK_AGAIN
@@ -149,5 +149,5 @@ def _learned(context: Context, box: Box, row: ResourceRow, answer: Resource | No
     return action
 
 
-def _note(context: Context, box: Box, event: type[OfResource], row: ResourceRow) -> None:
+def _note(context: Context, box: Holding, event: type[OfResource], row: ResourceRow) -> None:
     context.journal.write(box, event(resource=named(row.ref, row.name)))

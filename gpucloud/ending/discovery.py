@@ -13,7 +13,7 @@ from functools import partial
 from gpucloud.ending.resolution import is_second_machine
 from gpucloud.errors import CleanupIncompleteError, CloudError, GpucloudError, UsageError, absence, is_absent
 from gpucloud.journal.lifecycle import HANDED_OVER, PendingDeletion
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 from gpucloud.planning.clock_check import server_time
 from gpucloud.resources import (
     Machine,
@@ -139,7 +139,7 @@ def finish(
 
 def untracked(context: Context, discovery: DiscoveryResult) -> Sequence[Resource]:
     """The billed resources that belong to no living box or volume of this journal."""
-    living = {box.id: box for box in context.journal.boxes(owner=context.owner, kind=None)}
+    living = {box.id: box for box in context.journal.holdings(Holding, owner=context.owner)}
     found: list[Resource] = []
     for resource in discovery.resources:
         box = living.get(resource.tags.box) if isinstance(resource.tags, Tags) else None
@@ -148,12 +148,12 @@ def untracked(context: Context, discovery: DiscoveryResult) -> Sequence[Resource
     return found
 
 
-def not_of_its_box(box: Box, resource: Resource) -> bool:
+def not_of_its_box(box: Holding, resource: Resource) -> bool:
     """Whether a machine carries the tags of a box of its owner, and is none of its nodes."""
     return box.state in HANDED_OVER and is_second_machine(box, resource)
 
 
-def begin_strays(context: Context, box: Box) -> Mapping[str, PendingQuery]:
+def begin_strays(context: Context, box: Holding) -> Mapping[str, PendingQuery]:
     """Starts to search for resources with the tags of a box, in every place where it had any."""
     places: dict[str, set[str]] = defaultdict(set)
     for row in context.journal.resources(box.id, present=False):
@@ -162,7 +162,7 @@ def begin_strays(context: Context, box: Box) -> Mapping[str, PendingQuery]:
     return begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
 
 
-def refuse_strays(context: Context, box: Box, asked: Mapping[str, PendingQuery]) -> None:
+def refuse_strays(context: Context, box: Holding, asked: Mapping[str, PendingQuery]) -> None:
     """Refuses to report a box as gone while a billable resource with its tags is not in the journal.
 
     None of these resources is deleted: a deletion requires an entry in the journal as well as the tags.
@@ -211,7 +211,7 @@ def refuse_taken_name(context: Context, name: str, discovery: DiscoveryResult) -
     for resource in discovery.resources:
         if not isinstance(resource, Machine) or box_name(resource.name) != called:
             continue
-        if isinstance(resource.tags, Tags) and not context.journal.known([resource.tags.box]):
+        if isinstance(resource.tags, Tags) and not context.journal.known(Holding, [resource.tags.box]):
             raise UsageError(
                 f"a box named {name!r} exists already and is not in this journal: {resource.ref.id} in "
                 f"{resource.ref.cloud} {resource.ref.region}",

@@ -15,7 +15,7 @@ from gpucloud.ending.unrecorded import end_unrecorded
 from gpucloud.errors import CleanupIncompleteError, GpucloudError
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, H, Holding
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
 from gpucloud.runtime.isolation import UnforeseenError, isolated
@@ -33,7 +33,7 @@ SAYING_S = 5.0
 """How much longer to wait for the results after that."""
 
 
-def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
+def end_all(context: Context, boxes: Sequence[H], troubles: list[GpucloudError]) -> list[H]:
     """Ends every box, all at the same time; one that cannot be ended does not hold up the others.
 
     All share one budget, and one minute after a signal. Where there are more boxes than threads, each box has
@@ -62,7 +62,7 @@ def end_all(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError
     return [ended[box.id] for box in boxes if box.id in ended]
 
 
-def _end_in_threads(context: Context, boxes: Sequence[Box]) -> dict[str, Call]:
+def _end_in_threads(context: Context, boxes: Sequence[Holding]) -> dict[str, Call]:
     """The ends of boxes, by id, as far as there was time to begin them."""
     tasks = context.tasks
     ends: dict[str, Call] = {}
@@ -77,13 +77,13 @@ def _end_in_threads(context: Context, boxes: Sequence[Box]) -> dict[str, Call]:
     return ends
 
 
-def _end_in_thread(context: Context, box: Box, budget_s: float) -> Box:
+def _end_in_thread(context: Context, box: H, budget_s: float) -> H:
     context = replace(context, tasks=context.tasks.for_another_thread(), emit=ignore)
     with context.tasks.within(budget_s):
         return _end_one(context, box)
 
 
-def _end_one(context: Context, box: Box) -> Box:
+def _end_one(context: Context, box: H) -> H:
     strays: list[Mapping[str, PendingQuery]] = []
     try:
         # Taken from a living process as well: a pipeline's clean-up runs in another container than its job.
@@ -95,7 +95,7 @@ def _end_one(context: Context, box: Box) -> Box:
             done = take_down(
                 context, taken, when_unbilled=lambda: strays.append(begin_strays(context, taken))
             )
-            if context.state is not None:
+            if context.state is not None and isinstance(box, Box):
                 forget(key_folder(context.state, box.id), box.id, nodes=len(box.nodes) or 1)
             refuse_strays(context, done, strays[-1] if strays else begin_strays(context, done))
         finally:
@@ -105,7 +105,9 @@ def _end_one(context: Context, box: Box) -> Box:
     return done
 
 
-def ended_unrecorded(context: Context, box: Box, broken: GpucloudError, *, budget_s: float) -> GpucloudError:
+def ended_unrecorded(
+    context: Context, box: Holding, broken: GpucloudError, *, budget_s: float
+) -> GpucloudError:
     """Ends a box while the journal cannot be written; returns the error that reports it."""
     context = context.about(box.name)
     context.tell("down", f"{broken.message}; deleting the box anyway")

@@ -7,9 +7,8 @@ from decimal import Decimal
 
 from gpucloud.costs.resource_prices import ADDRESS, DISK
 from gpucloud.errors import CleanupIncompleteError, CloudError, GpucloudError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import PendingDeletion
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.store import Journal
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_pricing.billing import billing_of
@@ -17,7 +16,7 @@ from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
 
 
-def pending_deletions(journal: Journal, box: Box) -> list[PendingDeletion]:
+def pending_deletions(journal: Journal, box: Holding) -> list[PendingDeletion]:
     """What may still be billed of a box: billable resources, and create calls with an unknown outcome."""
     left: list[PendingDeletion] = []
     for row in journal.resources(box.id):
@@ -29,7 +28,7 @@ def pending_deletions(journal: Journal, box: Box) -> list[PendingDeletion]:
                 cloud=intent.cloud,
                 account=intent.account,
                 region=intent.region,
-                kind=ResourceKind.INSTANCE if box.kind is Kind.BOX else ResourceKind.DISK,
+                kind=ResourceKind.INSTANCE if isinstance(box, Box) else ResourceKind.DISK,
                 id="",
             )
             name = f"the {ref.kind} of {intent.token}, if it was created"
@@ -37,7 +36,7 @@ def pending_deletions(journal: Journal, box: Box) -> list[PendingDeletion]:
     return left
 
 
-def _pending(box: Box, ref: Ref, name: str) -> PendingDeletion:
+def _pending(box: Holding, ref: Ref, name: str) -> PendingDeletion:
     price = price_per_hour(box, ref)
     return PendingDeletion(
         ref=ref,
@@ -47,30 +46,30 @@ def _pending(box: Box, ref: Ref, name: str) -> PendingDeletion:
     )
 
 
-def price_per_hour(box: Box, ref: Ref) -> Money | None:
+def price_per_hour(box: Holding, ref: Ref) -> Money | None:
     """What a resource of a box costs per hour, at the prices of its launch; ``None`` if that is not known.
 
     What a snapshot costs depends on what it holds, which nobody knows.
     """
     if ref.kind is ResourceKind.INSTANCE:
-        found, quantity = box.price, Decimal(1)
+        found, quantity = box.price if isinstance(box, Box) else None, Decimal(1)
     elif ref.kind is ResourceKind.ADDRESS:
         found, quantity = box.listed.get(ADDRESS), Decimal(1)
-    elif ref.kind is ResourceKind.DISK and box.wanted.disk_gib:
-        billed_gib = billing_of(ref.cloud).disk_gib(box.wanted.disk_gib)
+    elif ref.kind is ResourceKind.DISK and box.disk_gib:
+        billed_gib = billing_of(ref.cloud).disk_gib(box.disk_gib)
         found, quantity = box.listed.get(DISK), Decimal(billed_gib) / HOURS_PER_MONTH
     else:
         return None
     return None if found is None else Money(amount=round(found.amount * quantity, 6), currency=found.currency)
 
 
-def pending_refs(box: Box, refs: Sequence[Ref]) -> list[PendingDeletion]:
+def pending_refs(box: Holding, refs: Sequence[Ref]) -> list[PendingDeletion]:
     """Resources of a box that may still be billed and are not in the journal."""
     return [_pending(box, ref, box.name) for ref in refs]
 
 
 def incomplete_error(
-    box: Box, left: Sequence[PendingDeletion], cause: GpucloudError | None
+    box: Holding, left: Sequence[PendingDeletion], cause: GpucloudError | None
 ) -> CleanupIncompleteError:
     """The error with what is left, the cloud's answer, and the command that deletes it."""
     said = f"; {cause.message}" if cause else ""

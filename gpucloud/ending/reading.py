@@ -9,7 +9,7 @@ from functools import partial
 
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.resources import Ref, Resource, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
@@ -73,7 +73,7 @@ class MachineReads:
         return found
 
 
-def begin_reading(context: Context, boxes: Iterable[Box]) -> tuple[MachineReads, list[GpucloudError]]:
+def begin_reading(context: Context, boxes: Iterable[Holding]) -> tuple[MachineReads, list[GpucloudError]]:
     """Starts to read the machines of boxes, all at the same time.
 
     Returns:
@@ -83,7 +83,7 @@ def begin_reading(context: Context, boxes: Iterable[Box]) -> tuple[MachineReads,
     asked: list[Box] = []
     by_place: defaultdict[Place, list[Ref]] = defaultdict(list)
     for box in boxes:
-        if box.state not in OVER and box.nodes:
+        if isinstance(box, Box) and box.state not in OVER and box.nodes:
             with isolated(troubles, box.name):
                 for ref in _living(box):
                     by_place[_place(ref)].append(ref)

@@ -22,13 +22,14 @@ from gpucloud.journal.events import Made, Seen, StateChanged, named, read_ready_
 from gpucloud.journal.facts import Facts, Node, node_of
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
+    HALTING,
     HANDED_OVER,
     LAUNCHING,
     OVER,
     BoxState,
     EndedBy,
 )
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, H, Holding
 from gpucloud.planning.clock_check import server_time
 from gpucloud.policy.budget_check import used_up
 from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
@@ -51,7 +52,7 @@ MOST_NAMES = 5
 """How many boxes to name of those for which the budget was too short."""
 
 
-def remains(context: Context, boxes: Iterable[Box]) -> list[Box]:
+def remains(context: Context, boxes: Iterable[H]) -> list[H]:
     """The unwanted ones of some boxes that no process works on: the next changing command takes them down.
 
     Their launch died, their deletion was not finished, or their deadline has passed.
@@ -79,10 +80,10 @@ class _Due:
     """
 
     ended: list[Box] = field(default_factory=list[Box])
-    unwanted: list[Box] = field(default_factory=list[Box])
+    unwanted: list[Holding] = field(default_factory=list[Holding])
     halting: list[Box] = field(default_factory=list[Box])
-    used_up: list[Box] = field(default_factory=list[Box])
-    over: list[Box] = field(default_factory=list[Box])
+    used_up: list[Holding] = field(default_factory=list[Holding])
+    over: list[Holding] = field(default_factory=list[Holding])
 
 
 def settle(context: Context, *, budget_s: float = DEFAULT_BUDGET_S) -> list[GpucloudError]:
@@ -122,12 +123,12 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     young = context.clock() - CONSISTENCY_WINDOW
     due: dict[tuple[str, ...], _Due] = defaultdict(_Due)
     for box in living.values():
-        if box.state is BoxState.READY and box.wanted.has_idle_limit:
+        if isinstance(box, Box) and box.state is BoxState.READY and box.wanted.has_idle_limit:
             due[clouds[box.id]].ended.append(box)
     for box in living.values():
-        if box.is_halting and context.may_take(box.lease):
+        if isinstance(box, Box) and box.is_halting and context.may_take(box.lease):
             due[clouds[box.id]].halting.append(box)
-    for box in remains(context, [box for box in living.values() if not box.is_halting]):
+    for box in remains(context, [box for box in living.values() if box.state not in HALTING]):
         due[clouds[box.id]].unwanted.append(box)
     unwanted = {box.id for each in due.values() for box in each.unwanted}
     for id_, budget in used_up(context, [box for box in living.values() if box.id not in unwanted]).items():
@@ -139,14 +140,14 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     return due
 
 
-def _clouds_of(box: Box) -> tuple[str, ...]:
+def _clouds_of(box: Holding) -> tuple[str, ...]:
     """The clouds in which something of a box is or may be; its own, if it was ever placed."""
     names = {box.cloud} if box.cloud else set[str]()
     names |= {each.ref.cloud for each in box.present} | {each.cloud for each in box.unresolved}
     return tuple(sorted(names))
 
 
-def _is_to_be_seen_again(box: Box, young: datetime) -> bool:
+def _is_to_be_seen_again(box: Holding, young: datetime) -> bool:
     """Whether something of a box may be there, or was found to be gone only once and long enough ago."""
     return any(each.state != "gone_once" or each.at < young for each in box.present)
 
@@ -161,7 +162,7 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         for box in due.halting:
             with isolated(troubles, f"box {box.name!r}"):
                 _come_to_rest(context, box)
-        new = remains(context, [context.journal.box(box.id) for box in (*due.ended, *due.halting)])
+        new = remains(context, [context.journal.now_of(box) for box in (*due.ended, *due.halting)])
         known = {box.id for box in due.unwanted}
         unwanted = [*due.unwanted, *(box for box in new if box.id not in known)]
         unwanted = catch_up(context, unwanted, troubles)
@@ -169,11 +170,11 @@ def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: f
         with context.tasks.within(context.tasks.left_s / 2):  # looking leaves time to delete
             refresh_all(context, [box for box in unwanted if box.state is not BoxState.DELETING])
         troubles += _take_down_all(context, unwanted, due.used_up, clouds)
-        for box in due.over:
+        for over in due.over:
             if not context.tasks.left_s:
                 break
-            with isolated(troubles, f"box {box.name!r}"):
-                _look_again(context, box)
+            with isolated(troubles, f"{over.kind} {over.name!r}"):
+                _look_again(context, over)
     return troubles
 
 
@@ -193,7 +194,7 @@ def _come_to_rest(context: Context, box: Box) -> None:
         context.journal.release(taken)
 
 
-def _look_again(context: Context, box: Box) -> None:
+def _look_again(context: Context, box: Holding) -> None:
     """Checks what is left of a box that has ended, unless another process holds it."""
     taken = context.take(box)
     if taken is None:
@@ -220,14 +221,14 @@ def _account(context: Context, name: str) -> str:
 
 
 def _take_down_all(
-    context: Context, boxes: Sequence[Box], used_up: Sequence[Box], clouds: Collection[str]
+    context: Context, boxes: Sequence[Holding], used_up: Sequence[Holding], clouds: Collection[str]
 ) -> list[GpucloudError]:
     """Takes boxes down within the budget: every deletion is requested before the wait for the first one."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
     waiting = [box for box in boxes if box.is_remains or _is_past_end(box, clock, troubles)]
     waiting += used_up
-    held: dict[str, Box] = {}
+    held: dict[str, Holding] = {}
     owed: dict[str, GpucloudError] = {}
     pause_s = 0.05
     try:
@@ -242,7 +243,7 @@ def _take_down_all(
     return [*troubles, *owed.values(), *_no_time(clouds, [box for box in waiting if box.id not in owed])]
 
 
-def _ended(context: Context, box: Box, held: dict[str, Box], owed: dict[str, GpucloudError]) -> bool:
+def _ended(context: Context, box: Holding, held: dict[str, Holding], owed: dict[str, GpucloudError]) -> bool:
     """One pass to end a box; True if nothing is left to do. ``owed`` receives what is still owed."""
     if not context.tasks.left_s:
         return False
@@ -260,11 +261,11 @@ def _ended(context: Context, box: Box, held: dict[str, Box], owed: dict[str, Gpu
     return True
 
 
-def _end_of(box: Box) -> BoxState:
+def _end_of(box: Holding) -> BoxState:
     return BoxState.FAILED if box.state in LAUNCHING else BoxState.DELETED
 
 
-def _no_time(clouds: Collection[str], boxes: Sequence[Box]) -> list[GpucloudError]:
+def _no_time(clouds: Collection[str], boxes: Sequence[Holding]) -> list[GpucloudError]:
     """The error for boxes that the budget did not reach; empty if there are none."""
     if not boxes:
         return []
@@ -288,7 +289,7 @@ def _clock_of(context: Context, name: str) -> datetime | None:
     return context.tasks.run(partial(server_time, context.clouds.usable(name)))
 
 
-def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudError]) -> list[Box]:
+def catch_up(context: Context, boxes: Sequence[Holding], troubles: list[GpucloudError]) -> list[Holding]:
     """Corrects boxes that are still launching by an older copy of the journal.
 
     A box that became ready after the copy was made is no remainder of a launch: if one of its machines
@@ -298,14 +299,14 @@ def catch_up(context: Context, boxes: Sequence[Box], troubles: list[GpucloudErro
         The boxes for which the journal is right. Nothing may be concluded about a box that was ready and
         whose cloud does not answer.
     """
-    right: list[Box] = []
+    right: list[Holding] = []
     for box in boxes:
         noted: Facts | None = None
         with isolated(troubles, f"box {box.name!r} was ready; the journal is an older copy"):
             if context.state is not None and box.state in LAUNCHING and context.may_take(box.lease):
                 note = read_ready(key_folder(context.state, box.id))
                 noted = None if note is None else read_ready_note(note)
-            if noted is None or not _take_as_noted(context, box, noted):
+            if not isinstance(box, Box) or noted is None or not _take_as_noted(context, box, noted):
                 right.append(box)
     return right
 
@@ -332,7 +333,9 @@ def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
     return True
 
 
-def _is_past_end(box: Box, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]) -> bool:
+def _is_past_end(
+    box: Holding, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]
+) -> bool:
     """Whether a box past its deadline by our clock is so by its cloud's clock as well: ours may be wrong."""
     assert box.expires_at is not None  # noqa: S101  (who calls has looked)
     name = box.cloud
@@ -369,12 +372,12 @@ def refresh(context: Context, box: Box) -> Box:
     """
     for trouble in refresh_all(context, [box]):
         raise trouble
-    return context.journal.box(box.id)
+    return context.journal.now_of(box)
 
 
 def refresh_all(
     context: Context,
-    boxes: Sequence[Box],
+    boxes: Sequence[Holding],
     *,
     timeout_s: float = CALL_TIMEOUT_S,
     known_for: timedelta = timedelta(),

@@ -12,10 +12,9 @@ from gpucloud.ending.machine_type import offer_of, price_now
 from gpucloud.ending.shutdown_timer import ensure_end
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import named
-from gpucloud.journal.facts import Facts, Place, Snapshot, Volume, Wanted, node_of
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, Place, SnapshotFacts, VolumeFacts, node_of
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, id_time
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.planning.volume_plan import KEEP
 from gpucloud.resources import End, Machine, Resource, ResourceKind, Search, State, Tags, box_name
 from gpucloud.runtime.context import Context
@@ -28,14 +27,14 @@ NAME_DIGITS = 8
 
 def adopt_found(
     context: Context, discovery: DiscoveryResult, market: Market
-) -> tuple[Sequence[Box], Sequence[GpucloudError]]:
+) -> tuple[Sequence[Holding], Sequence[GpucloudError]]:
     """Journals every box of a discovery that is not in the journal, and sets timers that end the living ones.
 
     Returns:
         These boxes, and one error per box that could not be journalled or whose timer could not be set. Its
         launch may have set that timer before, so such a box is left as it is.
     """
-    adopted: list[Box] = []
+    adopted: list[Holding] = []
     troubles: list[GpucloudError] = []
     for _, resources in by_box(discovery.resources):
         with isolated(troubles, f"{resources[0].ref.kind} {resources[0].ref.id}"):
@@ -44,7 +43,7 @@ def adopt_found(
             if box is None:
                 continue
             adopted.append(box)
-            if state is BoxState.READY and box.kind is Kind.BOX:
+            if state is BoxState.READY and isinstance(box, Box):
                 _arm_end(context, box, resources)
     return adopted, troubles
 
@@ -94,7 +93,9 @@ def _arm_end(context: Context, box: Box, resources: Sequence[Resource]) -> None:
         raise
 
 
-def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, market: Market) -> Box | None:
+def adopt_box(
+    context: Context, resources: Sequence[Resource], state: BoxState, market: Market
+) -> Holding | None:
     """Journals a box that was found.
 
     Args:
@@ -115,7 +116,9 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
     stored = tags.volume or tags.snapshot
     name = stored or next(filter(None, (box_name(machine.name) for machine in machines)), None)
     facts = _stored_facts(context, resources, market) if stored else _facts(resources[0], machines, market)
-    return context.journal.recover_box(
+    of: type[Holding] = Volume if tags.volume else Snapshot if tags.snapshot else Box
+    return context.journal.recover(
+        of,
         id=tags.box,
         name=name or f"found-{tags.box[-NAME_DIGITS:].lower()}",
         tags=tags,
@@ -124,7 +127,6 @@ def adopt_box(context: Context, resources: Sequence[Resource], state: BoxState, 
         expires_at=tags.ends_at,
         facts=facts,
         resources=[named(ref) for ref in refs],
-        kind=Kind.VOLUME if tags.volume else Kind.SNAPSHOT if tags.snapshot else Kind.BOX,
     )
 
 
@@ -196,24 +198,19 @@ def _stored_facts(context: Context, resources: Sequence[Resource], market: Marke
     if ref.kind in kinds:
         shown = context.tasks.run(partial(context.clouds.usable(ref.cloud).get, ref)) or shown
     place = Place(cloud=ref.cloud, account=ref.account, region=ref.region, zone=shown.zone or None)
-    wanted = Wanted(spec={}, disk_gib=shown.size_gib)
     if _tags(resources).snapshot:
         listed = listed_snapshot_price(market, ref.cloud, ref.region, None)
         return Facts(
             place=place,
-            wanted=wanted,
+            disk_gib=shown.size_gib,
             listed=listed,
-            snapshot=Snapshot(
-                mounted=True,
-                bootable=bootable,
-                billed=billed,
-            ),
+            snapshot=SnapshotFacts(mounted=True, bootable=bootable, billed=billed),
             recovered=True,
         )
     return Facts(
         place=place,
-        wanted=wanted,
+        disk_gib=shown.size_gib,
         listed=listed_prices(market, ref.cloud, ref.region, shown.size_gib, None),
-        volume=Volume(keep_s=KEEP.total_seconds(), mounted=True),  # it may hold data
+        volume=VolumeFacts(keep_s=KEEP.total_seconds(), mounted=True),  # it may hold data
         recovered=True,
     )

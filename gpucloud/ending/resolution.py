@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,22 +10,21 @@ from functools import partial
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Gone, Made, Resolved, named
 from gpucloud.journal.facts import Facts, Node, node_of
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile
-from gpucloud.journal.records import Box, Intent, ResourceRow
+from gpucloud.journal.records import Box, Holding, Intent, ResourceRow, Snapshot, Volume
 from gpucloud.resources import Machine, Resource, ResourceKind, Search, SearchResult, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
 
-STORED = {
-    Kind.VOLUME: {ResourceKind.DISK},
-    Kind.SNAPSHOT: {ResourceKind.SNAPSHOT, ResourceKind.IMAGE},
+STORED: Mapping[type[Holding], Collection[ResourceKind]] = {
+    Volume: {ResourceKind.DISK},
+    Snapshot: {ResourceKind.SNAPSHOT, ResourceKind.IMAGE},
 }
 """What the billable call of something that stores data makes."""
 
 
 def resolve_intents(
-    context: Context, box: Box, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
+    context: Context, box: Holding, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
 ) -> None:
     """Journals what create calls without an answer created, or that they created nothing."""
     for intent in intents:
@@ -36,14 +35,15 @@ def resolve_intents(
             seen = Seen.TERMINAL if ended else Seen.THERE
         match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, box, intent.at)):
             case Action.ADOPT:
-                adopt(context, box, intent.id, made, name=intent.name, rank=vacant_rank(box.nodes))
+                rank = vacant_rank(box.nodes) if isinstance(box, Box) else None
+                adopt(context, box, intent.id, made, name=intent.name, rank=rank)
             case Action.CLOSE:
                 context.journal.write(box, Resolved(intent=intent.id, status="closed"))
             case _:
                 continue
 
 
-def resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], found: SearchResult) -> None:
+def resolve_makings(context: Context, box: Holding, rows: Sequence[ResourceRow], found: SearchResult) -> None:
     """Journals the ids of resources whose creation was interrupted, or that they were never created."""
     for row in [row for row in rows if row.state == "making"]:
         there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
@@ -56,11 +56,11 @@ def resolve_makings(context: Context, box: Box, rows: Sequence[ResourceRow], fou
 
 
 def _made_by(
-    context: Context, box: Box, cloud: Cloud, intent: Intent, found: SearchResult
+    context: Context, box: Holding, cloud: Cloud, intent: Intent, found: SearchResult
 ) -> Sequence[Resource]:
-    if box.kind is Kind.BOX:
+    if isinstance(box, Box):
         return _machines_of(context, cloud, intent, found)
-    kinds = STORED[box.kind]
+    kinds = STORED[type(box)]
     return [resource for resource in found.resources if resource.ref.kind in kinds]
 
 
@@ -85,7 +85,7 @@ def vacant_rank(nodes: Sequence[Node]) -> int | None:
 
 def adopt(
     context: Context,
-    box: Box,
+    box: Holding,
     intent: str,
     made: Sequence[Resource],
     *,
@@ -117,7 +117,7 @@ def adopt(
         started_at=(min(started) if started else now) if rank is None else None,  # of the box, not of a node
         resources=tuple(named(ref, name) for ref in (*(each.ref for each in made), *parts)),
         facts=Facts(
-            nodes=nodes_with(box.nodes, nodes, rank) if nodes else None,
+            nodes=nodes_with(box.nodes, nodes, rank) if nodes and isinstance(box, Box) else None,
             zone=made[0].zone or None,
         ),
     )
@@ -135,7 +135,7 @@ def nodes_with(nodes: Sequence[Node], made: Sequence[Node], rank: int | None) ->
     return tuple(made) if rank is None else (*nodes[:rank], *made, *nodes[rank + 1 :])
 
 
-def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta:
+def _unanswered_for(context: Context, box: Holding, asked_at: datetime) -> timedelta:
     """The least age of a call without an answer.
 
     The holder from which the box was taken may have been paused just before its call, and have gone on after.
@@ -143,7 +143,7 @@ def _unanswered_for(context: Context, box: Box, asked_at: datetime) -> timedelta
     return context.clock() - max(asked_at, box.taken_over_at or asked_at)
 
 
-def note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None:
+def note_unknown(context: Context, cloud: Cloud, box: Holding, region: str) -> None:
     """Journals resources of a box that exist and are not in the journal: others may depend on them.
 
     A box that was recovered from a list that lagged has such resources. If a second machine has the tags of
@@ -160,14 +160,16 @@ def note_unknown(context: Context, cloud: Cloud, box: Box, region: str) -> None:
             context.journal.write(box, Made(resource=named(resource.ref)))
 
 
-def is_second_machine(box: Box, resource: Resource) -> bool:
+def is_second_machine(box: Holding, resource: Resource) -> bool:
     """Whether a machine carries the tags of a box that has its nodes, and is none of them.
 
     Somebody has launched "more like this" in the cloud's console, for example. What the journal had lost and
     found again may have nodes that were not shown yet: those were made with the others.
     """
+    if not isinstance(box, Box) or not isinstance(resource, Machine):
+        return False
     nodes = {node.instance_id for node in box.nodes}
-    if not isinstance(resource, Machine) or not nodes or resource.ref.id in nodes:
+    if not nodes or resource.ref.id in nodes:
         return False
     if box.recovered and resource.created_at and box.started_at:
         return abs(resource.created_at - box.started_at) >= CONSISTENCY_WINDOW

@@ -16,14 +16,14 @@ from gpucloud.ending.deletion import delete_what_is_free
 from gpucloud.ending.resolution import note_unknown, resolve_intents, resolve_makings
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError
 from gpucloud.journal.errors import JournalError, StaleWriterError
-from gpucloud.journal.records import Box, Intent, ResourceRow
+from gpucloud.journal.records import Holding, Intent, ResourceRow
 from gpucloud.resources import Ref, Search
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 
 
 def settle_box(
-    context: Context, box: Box, chosen: Callable[[Ref], bool] | None = None
+    context: Context, box: Holding, chosen: Callable[[Ref], bool] | None = None
 ) -> GpucloudError | None:
     """One pass over everything that a box still has, or over the chosen resources.
 
@@ -34,7 +34,7 @@ def settle_box(
         return _settle(context, box, chosen)
 
 
-def _settle(context: Context, box: Box, chosen: Callable[[Ref], bool] | None) -> GpucloudError | None:
+def _settle(context: Context, box: Holding, chosen: Callable[[Ref], bool] | None) -> GpucloudError | None:
     trouble: GpucloudError | None = None
     rows = [row for row in context.journal.resources(box.id) if chosen is None or chosen(row.ref)]
     intents = context.journal.intents(box.id, unresolved=True) if chosen is None else []
@@ -55,7 +55,7 @@ def _settle(context: Context, box: Box, chosen: Callable[[Ref], bool] | None) ->
 
 def _settle_place(
     context: Context,
-    box: Box,
+    box: Holding,
     place: tuple[str, str, str],
     rows: Sequence[ResourceRow],
     intents: Sequence[Intent],

@@ -20,7 +20,7 @@ from gpucloud.ending.teardown import end_resources, take_down
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.events import Made, named
 from gpucloud.journal.lifecycle import HANDED_OVER, LAUNCHING, OVER, BoxState, Lease
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 from gpucloud.resources import Machine, Ref, Resource, Search, Tags
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
@@ -57,7 +57,7 @@ class Find:
 
     resource: Resource
     reason: SweepReason
-    record: Box | None = None
+    record: Holding | None = None
 
     @property
     def unwanted(self) -> bool:
@@ -72,7 +72,7 @@ class Find:
 
 def judge(
     discovery: DiscoveryResult,
-    boxes: Mapping[str, Box],
+    boxes: Mapping[str, Holding],
     *,
     mine: Search,
     older_than: timedelta,
@@ -128,7 +128,7 @@ def _of_untracked(resource: Resource, now: datetime, *, old: bool) -> SweepReaso
     return SweepReason.NOT_IN_JOURNAL if old else SweepReason.YOUNG
 
 
-def _of_known(resource: Resource, box: Box, now: datetime, *, free: bool) -> SweepReason | None:
+def _of_known(resource: Resource, box: Holding, now: datetime, *, free: bool) -> SweepReason | None:
     """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
     if box.state in OVER:
         return SweepReason.REMAINS
@@ -174,8 +174,8 @@ def look_again(context: Context, first: Sweep, *, owner: str, older_than: timede
 
 def _listed(context: Context, discovery: DiscoveryResult, mine: Search, older_than: timedelta) -> Sweep:
     found = {resource.tags.box for resource in discovery.resources if isinstance(resource.tags, Tags)}
-    told = {box.id for box in catch_up(context, context.journal.known(found), [])}
-    boxes = {box.id: box for box in context.journal.known(found)}
+    told = {box.id for box in catch_up(context, context.journal.known(Holding, found), [])}
+    boxes = {box.id: box for box in context.journal.known(Holding, found)}
     in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
     finds = judge(discovery, boxes, mine=mine, older_than=older_than, may_take=context.may_take)
     return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), discovery=discovery)
@@ -205,7 +205,7 @@ def end(context: Context, finds: Sequence[Find], market: Market) -> list[Gpuclou
 def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Market) -> None:
     resources = [find.resource for find in finds]
     adopted = adopt_box(context, resources, BoxState.DELETING, market)
-    box = adopted or context.journal.box(box_id)
+    box = adopted or context.journal.holding(Holding, box_id)
     taken = context.take(box)
     if taken is None:
         raise UsageError(f"another process works on box {box.name!r}", hint="wait for it, then repeat")
@@ -225,7 +225,7 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
         context.journal.release(taken)
 
 
-def _is_over(box: Box, finds: Sequence[Find]) -> bool:
+def _is_over(box: Holding, finds: Sequence[Find]) -> bool:
     """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
     return any(find.reason is SweepReason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
 

@@ -12,7 +12,7 @@ from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import OVER, BoxState, PendingDeletion
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, H, Holding
 from gpucloud.resources import Machine, Ref, ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S
@@ -24,13 +24,13 @@ FOLLOW_EVERY_S = 0.2
 
 def take_down(
     context: Context,
-    box: Box,
+    box: H,
     *,
     budget_s: float = math.inf,
     once: bool = False,
     ends_as: BoxState = BoxState.DELETED,
     when_unbilled: Callable[[], object] = lambda: None,
-) -> Box:
+) -> H:
     """Deletes a box that this process holds, and waits until the cloud confirms it.
 
     Where another process takes the box over to delete it, this one waits for that; if the other process dies,
@@ -64,7 +64,7 @@ def take_down(
                 box = _taken_back(context, box)
 
 
-def _taken_back(context: Context, box: Box) -> Box:
+def _taken_back(context: Context, box: H) -> H:
     """A box that another process has taken over to delete it, once it is deleted or ours again.
 
     Raises:
@@ -73,7 +73,7 @@ def _taken_back(context: Context, box: Box) -> Box:
     """
     context.tell("down", f"another process is deleting {box.name!r}; waiting for it")
     while True:
-        now = context.journal.box(box.id)
+        now = context.journal.now_of(box)
         if now.state in OVER:
             return now
         if now.state is not BoxState.DELETING:
@@ -87,10 +87,10 @@ def _taken_back(context: Context, box: Box) -> Box:
 
 
 def _take_down(
-    context: Context, box: Box, *, once: bool, ends_as: BoxState, when_unbilled: Callable[[], object]
-) -> Box:
+    context: Context, box: H, *, once: bool, ends_as: BoxState, when_unbilled: Callable[[], object]
+) -> H:
     if box.state is not BoxState.DELETING:
-        if context.before_end is not None:
+        if context.before_end is not None and isinstance(box, Box):
             context.before_end(context, box)
         _write_state(context, box, BoxState.DELETING)
     until_gone(context, box, lambda: _pass(context, box), once=once)
@@ -101,12 +101,12 @@ def _take_down(
     return context.journal.held(box)
 
 
-def _pass(context: Context, box: Box) -> tuple[list[PendingDeletion], GpucloudError | None]:
+def _pass(context: Context, box: Holding) -> tuple[list[PendingDeletion], GpucloudError | None]:
     trouble = settle_box(context, box)
     return pending_deletions(context.journal, box), trouble
 
 
-def end_machines(context: Context, box: Box, *, budget_s: float) -> None:
+def end_machines(context: Context, box: Holding, *, budget_s: float) -> None:
     """Deletes a box's machines and what goes with them, and waits until they are gone; the box remains.
 
     Raises:
@@ -132,7 +132,7 @@ def end_machine(context: Context, box: Box, node: int, *, budget_s: float) -> No
     end_resources(context, box, own.__contains__, budget_s=budget_s)
 
 
-def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
+def end_resources(context: Context, box: Holding, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
     """Deletes some of a box's resources, and waits until they are gone; the box remains.
 
     Raises:
@@ -151,7 +151,7 @@ def end_resources(context: Context, box: Box, chosen: Callable[[Ref], bool], *, 
 
 def until_gone(
     context: Context,
-    box: Box,
+    box: Holding,
     end: Callable[[], tuple[list[PendingDeletion], GpucloudError | None]],
     *,
     once: bool = False,
@@ -178,7 +178,7 @@ def until_gone(
         pause_s = min(pause_s * 1.5, 5.0)
 
 
-def _tidy(context: Context, box: Box) -> None:
+def _tidy(context: Context, box: Holding) -> None:
     """Waits a while for resources that cost nothing: networks and security groups count against quotas.
 
     The next changing command checks what is left after that.
@@ -201,5 +201,5 @@ def _is_final(trouble: GpucloudError | None) -> bool:
     return RULES[ErrorClass(trouble.error_class)].next in {Next.LEAVE_CLOUD, Next.STOP}
 
 
-def _write_state(context: Context, box: Box, state: BoxState) -> None:
+def _write_state(context: Context, box: Holding, state: BoxState) -> None:
     context.journal.write(box, StateChanged(state=state))

@@ -12,13 +12,13 @@ from gpucloud.ending.settlement import same_account
 from gpucloud.ending.teardown import until_gone
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.lifecycle import PendingDeletion
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Holding
 from gpucloud.resources import Ref, Resource, ResourceKind, Search, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 
 
-def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
+def end_unrecorded(context: Context, box: Holding, *, budget_s: float) -> None:
     """Deletes everything that carries a box's tag while the journal cannot be written.
 
     Nothing is journalled. A later command finds that the resources are gone.
@@ -49,7 +49,9 @@ def end_unrecorded(context: Context, box: Box, *, budget_s: float) -> None:
         until_gone(context, box, end)
 
 
-def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | None) -> list[PendingDeletion]:
+def _owed_in(
+    box: Holding, place: tuple[str, str, str], left: Sequence[Resource] | None
+) -> list[PendingDeletion]:
     """What may still be billed in a region that the journal does not mention."""
     cloud, account, region = place
     unknown = Ref(cloud=cloud, account=account, region=region, kind=ResourceKind.INSTANCE, id="")
@@ -57,7 +59,7 @@ def _owed_in(box: Box, place: tuple[str, str, str], left: Sequence[Resource] | N
 
 
 def _end_in(
-    context: Context, box: Box, place: tuple[str, str, str]
+    context: Context, box: Holding, place: tuple[str, str, str]
 ) -> tuple[list[Resource] | None, GpucloudError | None]:
     """Requests the deletion of what is found of a box; returns what may still be billed, or an error."""
     name, account, region = place

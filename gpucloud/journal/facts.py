@@ -85,7 +85,6 @@ class Wanted:
     """The wish of the user. ``spec`` is the spec as plain JSON, without the values of ``env``."""
 
     spec: Data
-    disk_gib: int | None = None
     image: str | None = None
 
     @property
@@ -188,38 +187,27 @@ class GuardReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
-    """What is known of a volume besides its place and size.
+class VolumeFacts:
+    """The changes to what volumes alone have, as in :class:`Facts`."""
 
-    ``keep_s`` is for how long it is kept after its last use; ``used_at`` is when it was last attached or
-    detached, and ``None`` before. ``holder`` is the id of the box that it is attached to, empty for none.
-    ``mounted`` tells that it was mounted once: it is never formatted again. ``label`` is the label that its
-    file system had as a copy of another volume's, until it was first mounted; empty for what is no copy.
-    """
-
-    keep_s: float
+    keep_s: float | None = None
     used_at: datetime | None = None
-    holder: str = ""
-    mounted: bool = False
-    label: str = ""
+    holder: str | None = None
+    mounted: bool | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """What is known of a snapshot besides its place and size.
+class SnapshotFacts:
+    """What snapshots alone have, as in :class:`Facts`."""
 
-    ``of`` is the name of the volume or box that it was made of, empty if unknown; ``zone``, ``mounted`` and
-    ``label`` are what was known of that volume and of its file system. ``bootable`` tells that it is an image
-    of a box, and ``arch`` for which machines, empty if unknown. ``billed`` is what of it is billed.
-    """
-
-    of: str = ""
-    zone: str | None = None
-    mounted: bool = False
-    label: str = ""
-    bootable: bool = False
-    arch: str = ""
-    billed: ResourceKind = ResourceKind.SNAPSHOT
+    of: str | None = None
+    of_zone: str | None = None
+    mounted: bool | None = None
+    label: str | None = None
+    bootable: bool | None = None
+    arch: str | None = None
+    billed: ResourceKind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,22 +278,22 @@ class SavedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The changes to a box by an event. A field that is ``None`` is not set, and keeps its value.
+    """The changes to a box, a volume or a snapshot by an event. What is ``None`` keeps its value.
 
-    ``zone`` is set alone if only the cloud's answer has it; ``listed`` has the list prices of disks and
+    ``zone`` is set alone if only the cloud's answer has it; ``disk_gib`` is the size of the disk of each
+    node, of the volume, or of what the snapshot was made of; ``listed`` has the list prices of disks and
     addresses. An ``attended`` box ends with the ``run`` that launched it; a ``recovered`` one was found by
-    its tags; ``replaced`` is the reason why its first machine was not kept; ``setup_error`` is the reason
-    why its set-up failed, though it was kept, and empty once the set-up was repeated with success;
-    ``timers`` are the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose
-    end is known by an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of
-    the box while it is stopped. ``volume`` is set for volumes only, ``snapshot`` for snapshots.
-    ``checkpoints`` is the number under which the box of a run writes its checkpoints, ``saved`` the newest
-    of them. ``replaces`` is the id
-    of the box in whose place it was launched, because that one's hardware was faulty; ``successors`` are
-    those that were launched in its own place, whether or not they became ready. ``traffic`` is what the
-    checkpoint that it restores costs on its way, in words. ``host_keys`` are its nodes' public
-    host keys, empty where not known, for those with whom it was shared. ``guests`` are addresses of theirs
-    that it accepts; ``allow_from`` has them, too. ``ceiling`` is the most that it may cost.
+    its tags; ``replaced`` is the reason why its first machine was not kept; ``setup_error`` is the reason why
+    its set-up failed, though it was kept, and empty once the set-up was repeated with success; ``timers`` are
+    the ids of the cloud's own timers that end it. ``billed_until`` has, of each machine whose end is known by
+    an upper limit only, when it was last seen to be billed. ``keep_until`` is the deadline of the box while
+    it is stopped. ``volume`` and ``snapshot`` have what these alone have. ``checkpoints`` is the number under
+    which the box of a run writes its checkpoints, ``saved`` the newest of them. ``replaces`` is the id of the
+    box in whose place it was launched, because that one's hardware was faulty; ``successors`` are those that
+    were launched in its own place, whether or not they became ready. ``traffic`` is what the checkpoint that
+    it restores costs on its way, in words. ``host_keys`` are its nodes' public host keys, empty where not
+    known, for those with whom it was shared. ``guests`` are addresses of theirs that it accepts;
+    ``allow_from`` has them, too. ``ceiling`` is the most that it may cost.
     """
 
     place: Place | None = None
@@ -315,6 +303,7 @@ class Facts:
     listed: Mapping[str, Price] | None = None
     nodes: tuple[Node, ...] | None = None
     wanted: Wanted | None = None
+    disk_gib: int | None = None
     attended: bool | None = None
     boot: FirstBoot | None = None
     allow_from: tuple[str, ...] | None = None
@@ -328,8 +317,8 @@ class Facts:
     recovered: bool | None = None
     billed_until: Mapping[str, datetime] | None = None
     keep_until: datetime | None = None
-    volume: Volume | None = None
-    snapshot: Snapshot | None = None
+    volume: VolumeFacts | None = None
+    snapshot: SnapshotFacts | None = None
     checkpoints: int | None = None
     saved: SavedSet | None = None
     replaces: str | None = None
@@ -341,8 +330,15 @@ class Facts:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        """The fields that are set, by name; those of a volume or a snapshot as the others."""
+        given = _given(self)
+        for own in (given.pop("volume", None), given.pop("snapshot", None)):
+            given |= _given(own) if own is not None else {}
+        return given
+
+
+def _given(facts: Facts | VolumeFacts | SnapshotFacts) -> dict[str, Any]:
+    return {each.name: value for each in fields(facts) if (value := getattr(facts, each.name)) is not None}
 
 
 NO_FACTS = Facts()

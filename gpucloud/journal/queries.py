@@ -8,9 +8,8 @@ from datetime import datetime
 from gpucloud.journal.backend import Database
 from gpucloud.journal.budgets import Budget
 from gpucloud.journal.errors import JournalError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.policy import NO_RULES, Policy, Rules
-from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
+from gpucloud.journal.records import Box, H, Holding, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
 from gpucloud.journal.state import State
 
 
@@ -59,39 +58,51 @@ class Queries:
 
     def box(self, id: str) -> Box:  # noqa: A002
         """The box with this id. Raises ``KeyError``."""
+        return self.holding(Box, id)
+
+    def holding(self, of: type[H], id: str) -> H:  # noqa: A002
+        """The box, volume or snapshot with this id. Raises ``KeyError``."""
         with self._database.reading() as reader:
-            return reader.box(id)
+            return reader.holding(of, id)
 
-    def latest(self, box: Box) -> Box:
-        """A box that something was done with, as it is now; as it was given where that cannot be read."""
+    def now_of(self, holding: H) -> H:
+        """A box, volume or snapshot as it is now."""
+        return self.holding(type(holding), holding.id)
+
+    def latest(self, holding: H) -> H:
+        """What something was done with, as it is now; as it was given where that cannot be read."""
         try:
-            return self.box(box.id)
+            return self.now_of(holding)
         except JournalError:
-            return box
+            return holding
 
-    def boxes(self, *, owner: str | None, over: bool = False, kind: Kind | None = Kind.BOX) -> list[Box]:
-        """An owner's boxes, or those of every owner, oldest first.
+    def boxes(self, *, owner: str | None, over: bool = False) -> list[Box]:
+        """As :meth:`holdings`, of boxes alone."""
+        return self.holdings(Box, owner=owner, over=over)
+
+    def holdings(self, of: type[H], *, owner: str | None, over: bool = False) -> list[H]:
+        """An owner's holdings, or those of every owner, oldest first.
 
         Args:
+            of: the type: ``Box``, ``Volume``, ``Snapshot``, or ``Holding`` for all.
             owner: whose; ``None`` for all.
             over: adds those that are deleted or failed.
-            kind: of another kind of holding; ``None`` for every kind.
         """
         with self._database.reading() as reader:
-            return reader.boxes(owner, over=over, kind=kind)
+            return reader.holdings(of, owner, over=over)
 
-    def unsettled(self, *, owner: str) -> list[Box]:
+    def unsettled(self, *, owner: str) -> list[Holding]:
         """An owner's holdings that live, or have something that is or may be there; oldest first."""
         with self._database.reading() as reader:
             return reader.unsettled(owner)
 
-    def known(self, ids: Collection[str]) -> list[Box]:
-        """The boxes of these ids that the journal has, in whatever state."""
+    def known(self, of: type[H], ids: Collection[str]) -> list[H]:
+        """The holdings of a type, of these ids, that the journal has, in whatever state."""
         with self._database.reading() as reader:
-            return reader.known(ids)
+            return reader.known(of, ids)
 
-    def named(self, owner: str, name: str) -> list[Box]:
-        """An owner's boxes with this name or id, in whatever state, oldest first."""
+    def named(self, owner: str, name: str) -> list[Holding]:
+        """An owner's holdings with this name or id, in whatever state, oldest first."""
         with self._database.reading() as reader:
             return reader.named(owner, name)
 
@@ -148,7 +159,7 @@ class Queries:
         policy = self.policy()
         return policy.rules if policy else NO_RULES
 
-    def billed_since(self, since: datetime | None) -> list[Box]:
+    def billed_since(self, since: datetime | None) -> list[Holding]:
         """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
         with self._database.reading() as reader:
             return reader.billed_since(since)

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Protocol
 from gpucloud.journal.budgets import Budget
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import read
-from gpucloud.journal.kinds import HOLDINGS, LIVING, Kind
+from gpucloud.journal.kinds import HOLDINGS, LIVING
 from gpucloud.journal.policy import Policy
-from gpucloud.journal.records import Box, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
+from gpucloud.journal.records import Box, H, Holding, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
 from gpucloud.journal.rows import is_row_of, state_of, text_of
 from gpucloud.journal.state import State
 
@@ -58,10 +58,10 @@ class Reader:
         found = self._states("id = :id", {"id": id})
         return found[0] if found else None
 
-    def box(self, id: str) -> Box:  # noqa: A002
-        """The box with this id. Raises ``KeyError``."""
+    def holding(self, of: type[H], id: str) -> H:  # noqa: A002
+        """The holding of this type with this id. Raises ``KeyError``."""
         found = self.state(id)
-        if not isinstance(found, Box):
+        if not isinstance(found, of):
             raise KeyError(id)
         return found
 
@@ -76,37 +76,35 @@ class Reader:
         """The epoch of a box or run and the number of its last event; zeros for one that is not there."""
         return position_of(self.state(id))
 
-    # --- boxes
+    # --- holdings: boxes, volumes, snapshots
 
-    def boxes(self, owner: str | None, *, over: bool, kind: Kind | None) -> list[Box]:
-        """An owner's holdings of a kind, or all, oldest first; ``over`` adds deleted and failed ones."""
-        conditions = [
-            "1 = 1" if owner is None else self.owned,
-            *([] if over else [LIVING]),
-            *([] if kind is None else ["kind = :kind"]),
-        ]
-        return self._boxes(" AND ".join(conditions), {"owner": owner, "kind": kind and str(kind)})
+    def holdings(self, of: type[H], owner: str | None, *, over: bool) -> list[H]:
+        """An owner's holdings of a type, or everybody's, oldest first; ``over`` adds what has ended."""
+        conditions = ["1 = 1" if owner is None else self.owned, *([] if over else [LIVING])]
+        return self._holdings(of, " AND ".join(conditions), {"owner": owner})
 
-    def unsettled(self, owner: str) -> list[Box]:
+    def unsettled(self, owner: str) -> list[Holding]:
         """An owner's holdings that live, or have something that is or may be there; oldest first."""
         parts = [f"SELECT id FROM states WHERE {each}" for each in (LIVING, _PRESENT, _UNRESOLVED)]  # noqa: S608
-        return self._boxes(f"{self.owned} AND id IN ({' UNION '.join(parts)})", {"owner": owner})
+        condition = f"{self.owned} AND id IN ({' UNION '.join(parts)})"
+        return self._holdings(Holding, condition, {"owner": owner})
 
-    def known(self, ids: Collection[str]) -> list[Box]:
-        """The boxes of these ids that are there, in whatever state."""
-        return [box for condition, values in _among(ids) for box in self._boxes(condition, values)]
+    def known(self, of: type[H], ids: Collection[str]) -> list[H]:
+        """The holdings of a type, of these ids, that are there, in whatever state."""
+        return [each for condition, values in _among(ids) for each in self._holdings(of, condition, values)]
 
-    def named(self, owner: str, name: str) -> list[Box]:
-        """An owner's boxes with this name or id, in whatever state, oldest first."""
+    def named(self, owner: str, name: str) -> list[Holding]:
+        """An owner's holdings with this name or id, in whatever state, oldest first."""
+        values = {"owner": owner, "name": name}
         found = [
-            box
+            each
             for column in ("name", "id")
-            for box in self._boxes(f"{self.owned} AND {column} = :name", {"owner": owner, "name": name})
+            for each in self._holdings(Holding, f"{self.owned} AND {column} = :name", values)
         ]
-        return sorted({box.id: box for box in found}.values(), key=lambda box: box.id)
+        return sorted({each.id: each for each in found}.values(), key=lambda each: each.id)
 
     def living_names(self, owner: str) -> set[str]:
-        """The names that an owner's living boxes have."""
+        """The names that an owner's living holdings have."""
         query = f"SELECT name FROM states WHERE {HOLDINGS} AND {LIVING} AND {self.owned}"  # noqa: S608
         return {row["name"] for row in self._rows(query, {"owner": owner})}
 
@@ -117,10 +115,10 @@ class Reader:
         names = [row["name"] for row in self._rows(query, {"owner": owner, "run_id": run_id})]
         return names[0] if names else None
 
-    def billed_since(self, since: datetime | None) -> list[Box]:
+    def billed_since(self, since: datetime | None) -> list[Holding]:
         """The holdings of all owners that live, or ended since then, or of all times; oldest first."""
         lives = "1 = 1" if since is None else f"({LIVING} OR coalesce(ended_at, created_at) >= :since)"
-        return self._boxes(lives, {"owner": None, "since": text_of(since)})
+        return self._holdings(Holding, lives, {"owner": None, "since": text_of(since)})
 
     # --- runs
 
@@ -145,22 +143,22 @@ class Reader:
             policy=next((each for each in found if isinstance(each, Policy)), None),
         )
 
-    # --- what boxes have
+    # --- what holdings have
 
     def intents(self, box: str | None, *, unresolved: bool) -> list[Intent]:
         """Create intents, oldest first: of one box or all, those without a known outcome or all."""
-        boxes = self._one_or(box, _UNRESOLVED if unresolved else "1 = 1")
-        found = [each for box in boxes for each in (box.unresolved if unresolved else box.intents)]
+        holdings = self._one_or(box, _UNRESOLVED if unresolved else "1 = 1")
+        found = [each for one in holdings for each in (one.unresolved if unresolved else one.intents)]
         return sorted(found, key=lambda each: (each.at, each.id))
 
     def resources(self, box: str | None, *, present: bool) -> list[ResourceRow]:
         """Resources in the order in which they were made: of one box or all, those not gone or all."""
-        boxes = self._one_or(box, _PRESENT if present else "1 = 1")
-        return [each for box in boxes for each in (box.present if present else box.resources)]
+        holdings = self._one_or(box, _PRESENT if present else "1 = 1")
+        return [each for one in holdings for each in (one.present if present else one.resources)]
 
     def resources_of(self, ids: Collection[str]) -> list[ResourceRow]:
-        """Every resource that these boxes ever had, in whatever state, in the order of their making."""
-        return [each for box in self.known(ids) for each in box.resources]
+        """Every resource that these holdings ever had, in whatever state, in the order of their making."""
+        return [each for holding in self.known(Holding, ids) for each in holding.resources]
 
     def spot_runs(self, owner: str) -> list[SpotRun]:
         """The intervals in which machines of an owner's boxes ran on spot, deleted boxes included.
@@ -168,7 +166,7 @@ class Reader:
         An interval without an end is counted until its box was last seen. Machines that their box has no
         longer (of failed attempts, or replaced) are left out: nothing tells whether they were taken back.
         """
-        boxes = self._boxes(f"purchase = 'spot' AND {self.owned}", {"owner": owner})
+        boxes = self._holdings(Box, f"purchase = 'spot' AND {self.owned}", {"owner": owner})
         return sorted((each for box in boxes for each in _spot_runs(box)), key=lambda each: each.start)
 
     # --- events
@@ -196,16 +194,16 @@ class Reader:
 
     # --- inside
 
-    def _one_or(self, box: str | None, condition: str) -> list[Box]:
-        """One box, if it is there; or those of a condition."""
+    def _one_or(self, box: str | None, condition: str) -> list[Holding]:
+        """One holding, if it is there; or those of a condition."""
         if box is None:
-            return self._boxes(condition, {})
+            return self._holdings(Holding, condition, {})
         found = self.state(box)
-        return [found] if isinstance(found, Box) else []
+        return [found] if isinstance(found, Holding) else []
 
-    def _boxes(self, condition: str, values: Mapping[str, Any]) -> list[Box]:
-        found = self._states(f"{HOLDINGS} AND {condition}", values)
-        return [each for each in found if isinstance(each, Box)]
+    def _holdings(self, of: type[H], condition: str, values: Mapping[str, Any]) -> list[H]:
+        found = self._states(f"{_are(of)} AND {condition}", values)
+        return [each for each in found if isinstance(each, of)]
 
     def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
         found = self._states(f"kind = 'run' AND {condition}", values)
@@ -224,11 +222,16 @@ class Reader:
         return self._rows(query, values)
 
 
+def _are(of: type[Holding]) -> str:
+    """The condition of rows of ``states`` that are holdings of a type."""
+    return HOLDINGS if of is Holding else f"{HOLDINGS} AND kind = '{of.kind}'"
+
+
 def position_of(state: State | None) -> tuple[int, int]:
     """The epoch of a state and the number of its last event; zeros for what is not there."""
     if state is None:
         return 0, 0
-    return (state.epoch if isinstance(state, Box | Run) else 0), state.number
+    return (state.epoch if isinstance(state, Holding | Run) else 0), state.number
 
 
 def event_of(row: Row) -> StoredEvent:

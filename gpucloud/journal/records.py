@@ -1,12 +1,13 @@
-"""What the journal returns and takes: boxes, create intents, resources and events, as values."""
+"""What the journal returns and takes, as values: boxes, volumes, snapshots, create intents, events …"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import ClassVar, TypeVar
 
 from gpucloud.journal.budgets import Budget
 from gpucloud.journal.events import Event
@@ -21,9 +22,7 @@ from gpucloud.journal.facts import (
     Place,
     Price,
     SavedSet,
-    Snapshot,
     Usage,
-    Volume,
     Wanted,
 )
 from gpucloud.journal.kinds import Kind
@@ -71,24 +70,25 @@ class ResourceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
-    """One box, or holding of another kind, as its events tell of it; see ``docs/journal.md``.
+class Holding:
+    """What is bought under a name and billed until it is deleted, as its events tell of it.
 
+    What all have that are a :class:`Box`, a :class:`Volume` or a :class:`Snapshot`; see ``docs/journal.md``.
     ``number`` is that of its last event; ``epoch`` counts who has held it. ``taken_over_at`` is when it was
-    last taken from a holder that was not proven dead. ``price`` is per hour and node. What is described by a
-    class of its own is in ``gpucloud.journal.facts``. ``intents`` and ``resources`` are in the order in which
-    they were made.
+    last taken from a holder that was not proven dead. ``listed`` are list prices of disks, addresses and
+    snapshots, by their tariff. ``disk_gib`` is the size of the disk: of each node, of a volume, of what a
+    snapshot was made of. ``intents`` and ``resources`` are in the order in which they were made.
     """
+
+    kind: ClassVar[Kind]
 
     id: str
     name: str
     owner: str
-    run_id: str | None = None
     op: str
     state: BoxState
     epoch: int = 0
     number: int = 0
-    kind: Kind = Kind.BOX
     lease: Lease | None = None
     created_at: datetime
     started_at: datetime | None = None
@@ -97,37 +97,14 @@ class Box:
     seen_at: datetime | None = None
     taken_over_at: datetime | None = None
     place: Place | None = None
-    offer: Offer | None = None
-    price: Price | None = None
+    disk_gib: int | None = None
     listed: Mapping[str, Price] = field(default_factory=dict[str, Price])
-    nodes: tuple[Node, ...] = ()
-    usage: tuple[Usage, ...] = ()
+    ceiling: Ceiling | None = None
     intents: tuple[Intent, ...] = ()
     resources: tuple[ResourceRow, ...] = ()
-    wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
+    usage: tuple[Usage, ...] = ()
     attended: bool = False
-    boot: FirstBoot = FirstBoot()  # noqa: RUF009
-    allow_from: tuple[str, ...] = ()
-    ports: tuple[int, ...] = ()
-    measured: Measured | None = None
-    timers: tuple[str, ...] = ()
-    guards: tuple[GuardReport | None, ...] = ()
-    replaced: str | None = None
-    setup_error: str | None = None
-    ended_by: EndedBy | None = None
     recovered: bool = False
-    billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
-    keep_until: datetime | None = None
-    volume: Volume | None = None
-    snapshot: Snapshot | None = None
-    checkpoints: int | None = None
-    saved: SavedSet | None = None
-    replaces: str | None = None
-    successors: tuple[str, ...] = ()
-    traffic: str | None = None
-    host_keys: tuple[str, ...] = ()
-    guests: tuple[str, ...] = ()
-    ceiling: Ceiling | None = None
 
     @property
     def unresolved(self) -> list[Intent]:
@@ -145,21 +122,75 @@ class Box:
         return self.place.cloud if self.place else ""
 
     @property
+    def currency(self) -> str:
+        """Of what is billed of it."""
+        known = next(iter(self.listed.values()), None)
+        return known.currency if known else "USD"
+
+    @property
+    def removal(self) -> str:
+        """The command that deletes it."""
+        return f"gpucloud {self.kind} delete {self.name} --yes"
+
+    @property
+    def is_remains(self) -> bool:
+        """Whether it is what a command left that was not finished, if nobody is working on it."""
+        left = self.state is BoxState.READY and self.attended  # its run is no more
+        return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a box holds it, as far as the journal was told: it is not past its end."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box(Holding):
+    """One box: machines on which somebody works.
+
+    ``price`` is per hour and node. What is described by a class of its own is in ``gpucloud.journal.facts``.
+    """
+
+    kind = Kind.BOX
+
+    run_id: str | None = None
+    offer: Offer | None = None
+    price: Price | None = None
+    nodes: tuple[Node, ...] = ()
+    wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
+    boot: FirstBoot = FirstBoot()  # noqa: RUF009
+    allow_from: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    measured: Measured | None = None
+    timers: tuple[str, ...] = ()
+    guards: tuple[GuardReport | None, ...] = ()
+    replaced: str | None = None
+    setup_error: str | None = None
+    ended_by: EndedBy | None = None
+    billed_until: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    keep_until: datetime | None = None
+    checkpoints: int | None = None
+    saved: SavedSet | None = None
+    replaces: str | None = None
+    successors: tuple[str, ...] = ()
+    traffic: str | None = None
+    host_keys: tuple[str, ...] = ()
+    guests: tuple[str, ...] = ()
+
+    @property
     def price_per_hour(self) -> Decimal | None:
         """Per hour and node, in :attr:`currency`; ``None`` before an offer was chosen."""
         return self.price.amount if self.price else None
 
     @property
     def currency(self) -> str:
-        """Of its price; of a volume or a snapshot, that of what it stores."""
-        known = self.price or next(iter(self.listed.values()), None)
-        return known.currency if known else "USD"
+        """Of its price, or of what else is billed of it."""
+        return self.price.currency if self.price else super(Box, self).currency
 
     @property
     def removal(self) -> str:
         """The command that deletes it."""
-        command = "down" if self.kind is Kind.BOX else f"{self.kind} delete"
-        return f"gpucloud {command} {self.name} --yes"
+        return f"gpucloud down {self.name} --yes"
 
     @property
     def is_spot(self) -> bool:
@@ -190,17 +221,6 @@ class Box:
         )
 
     @property
-    def is_remains(self) -> bool:
-        """Whether it is what a command left that was not finished, if nobody is working on it."""
-        left = self.state is BoxState.READY and self.attended  # its run is no more
-        return left or self.state in LAUNCHING | {BoxState.DELETING, BoxState.INTERRUPTED}
-
-    @property
-    def is_in_use(self) -> bool:
-        """Whether it is a volume that a box holds, as far as the journal was told: it is not past its end."""
-        return self.volume is not None and bool(self.volume.holder)
-
-    @property
     def is_halting(self) -> bool:
         """Whether it is what a ``stop`` or ``start`` left, if nobody is working on it: it is then stopped."""
         return self.state in HALTING
@@ -218,8 +238,62 @@ class Box:
     @property
     def known(self) -> Facts:
         """What its events have told."""
-        shared = {name: getattr(self, name) for name in Facts.__dataclass_fields__ if name != "zone"}
-        return Facts(**shared)
+        known = {name: getattr(self, name) for name in Facts.__dataclass_fields__ if hasattr(self, name)}
+        return Facts(**known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume(Holding):
+    """One volume: a disk that outlives boxes.
+
+    ``keep_s`` is for how long it is kept after its last use; ``used_at`` is when it was last attached or
+    detached, and ``None`` before. ``holder`` is the id of the box that it is attached to, empty for none.
+    ``mounted`` tells that it was mounted once: it is never formatted again. ``label`` is the label that its
+    file system had as a copy of another volume's, until it was first mounted; empty for what is no copy.
+    """
+
+    kind = Kind.VOLUME
+
+    keep_s: float
+    used_at: datetime | None = None
+    holder: str = ""
+    mounted: bool = False
+    label: str = ""
+
+    @property
+    def keep(self) -> timedelta:
+        """For how long it is kept after its last use."""
+        return timedelta(seconds=self.keep_s)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a box holds it, as far as the journal was told: it is not past its end."""
+        return bool(self.holder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot(Holding):
+    """One snapshot: a copy of a volume or of the root disk of a box.
+
+    ``of`` is the name of the volume or box that it was made of, empty if unknown; ``of_zone``, ``mounted``
+    and ``label`` are what was known of that volume and of its file system. ``bootable`` tells that it is an
+    image of a box, and ``arch`` for which machines, empty if unknown. ``billed`` is what of it is billed.
+    """
+
+    kind = Kind.SNAPSHOT
+
+    of: str = ""
+    of_zone: str | None = None
+    mounted: bool = False
+    label: str = ""
+    bootable: bool = False
+    arch: str = ""
+    billed: ResourceKind = ResourceKind.SNAPSHOT
+
+
+TYPES: Mapping[Kind, type[Holding]] = {each.kind: each for each in (Box, Volume, Snapshot)}
+"""The types of what is bought, by their kind."""
+H = TypeVar("H", bound=Holding)
 
 
 def a_plan(

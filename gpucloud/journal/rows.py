@@ -12,11 +12,10 @@ from typing import Any
 from gpucloud.journal.budgets import Budget
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import VERSION
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, Lease
 from gpucloud.journal.plain import Data, plain, reader
 from gpucloud.journal.policy import Policy
-from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.records import TYPES, Box, Holding, Run, StoredEvent
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.journal.state import State
 
@@ -26,7 +25,7 @@ COLUMNS = (
 )
 """The columns of the table ``states``; ``unresolved`` and ``present`` count intents and resources."""
 _TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(map(str, Kind), Box),
+    **{str(kind): of for kind, of in TYPES.items()},
     "run": Run,
     "budget": Budget,
     "policy": Policy,
@@ -64,14 +63,13 @@ def _defaults(kind: Any) -> Data:
 def _searched(state: State) -> dict[str, Any]:
     counts = {"unresolved": 0, "present": 0, "epoch": 0}
     match state:
-        case Box():
+        case Holding():
             return {
                 **_held(state),
+                **(_of_box(state) if isinstance(state, Box) else {}),
                 "kind": str(state.kind),
                 "name": state.name,
-                "run_id": state.run_id,
                 "living": int(state.state not in OVER),
-                "purchase": state.offer and str(state.offer.purchase),
                 "unresolved": len(state.unresolved),
                 "present": len(state.present),
             }
@@ -90,7 +88,11 @@ def _searched(state: State) -> dict[str, Any]:
             return {**counts, "kind": "policy", "owner": "", "name": "", "living": 1}
 
 
-def _held(state: Box | Run) -> dict[str, Any]:
+def _of_box(box: Box) -> dict[str, Any]:
+    return {"run_id": box.run_id, "purchase": box.offer and str(box.offer.purchase)}
+
+
+def _held(state: Holding | Run) -> dict[str, Any]:
     return {
         "owner": state.owner,
         "created_at": state.created_at.isoformat(),
@@ -136,7 +138,7 @@ def state_of(row: Mapping[str, Any]) -> State:
         document: Data = json.loads(row["document"])
         kind = _TYPES[row["kind"]]
         held = {"epoch": row["epoch"], "lease": row["lease"] and json.loads(row["lease"])}
-        own = held if kind in (Box, Run) else {}
+        own = held if issubclass(kind, Holding | Run) else {}
         state: State = reader(kind)({**document, **own, "number": row["number"]})
         if state.id != row["id"]:
             raise ValueError(f"it is of {state.id}")

@@ -1,4 +1,4 @@
-"""What the events of the journal fold to: one frozen value for each box, run, budget, and the policy.
+"""What events fold to: a frozen value for each box, volume, snapshot, run, budget, and the policy.
 
 ``apply`` is the only place where an event has an effect. It is pure: a journal, its verification and its
 copies come to the same states, whatever database has the events.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from gpucloud.journal import box_state, run_state
+from gpucloud.journal import holding_state, run_state
 from gpucloud.journal.budgets import Budget
 from gpucloud.journal.events import (
     BudgetRemoved,
@@ -23,10 +23,10 @@ from gpucloud.journal.events import (
     Taken,
 )
 from gpucloud.journal.policy import Policy
-from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.records import Holding, Run, StoredEvent
 from gpucloud.journal.runs import RUNS_OVER
 
-State = Box | Run | Budget | Policy
+State = Holding | Run | Budget | Policy
 """What has events of its own."""
 
 
@@ -57,7 +57,7 @@ def fold(events: Iterable[StoredEvent], state: State | None = None) -> State | N
 def _applied(state: State | None, id: str, at: datetime, event: Event) -> State:  # noqa: A002, PLR0911  (one per kind of effect)
     match state, event:
         case None, FirstOfBox():
-            return box_state.begun(id, at, event)
+            return holding_state.begun(id, at, event)
         case None, RunBegun():
             return run_state.begun(id, at, event)
         case None | Budget(), BudgetSet():
@@ -66,17 +66,17 @@ def _applied(state: State | None, id: str, at: datetime, event: Event) -> State:
             return Policy(id=id, rules=event.rules, by=event.by, at=at)
         case Budget(), BudgetRemoved():
             return replace(state, by=event.by, at=at, removed=True)
-        case Box(), Taken():
+        case Holding(), Taken():
             seized = at if event.over else state.taken_over_at
             return replace(state, epoch=state.epoch + 1, lease=event.lease, taken_over_at=seized)
         case Run(), Taken():
             return replace(state, epoch=state.epoch + 1, lease=event.lease)
-        case Box() | Run(), Released():
+        case Holding() | Run(), Released():
             return replace(state, lease=None)
         case Run(), _ if state.state in RUNS_OVER:
             raise ValueError(f"run {id} is over ({state.state})")
-        case Box(), _ if type(event) in box_state.EFFECTS:
-            return box_state.EFFECTS[type(event)](state, at, event)
+        case Holding(), _ if type(event) in holding_state.EFFECTS:
+            return holding_state.EFFECTS[type(event)](state, at, event)
         case Run(), _ if type(event) in run_state.EFFECTS:
             return run_state.EFFECTS[type(event)](state, at, event)
         case _:

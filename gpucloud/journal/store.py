@@ -41,13 +41,15 @@ from gpucloud.journal.events import (
     Taken,
 )
 from gpucloud.journal.facts import NO_FACTS, Facts, NamedRef
-from gpucloud.journal.kinds import POLICY_ID, Kind
+from gpucloud.journal.kinds import POLICY_ID
 from gpucloud.journal.lifecycle import OVER, BoxState, Claim, Lease, may_become
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.queries import Queries
 from gpucloud.journal.records import (
     Appended,
     Box,
+    H,
+    Holding,
     NewEvent,
     PublishedKey,
     Run,
@@ -61,11 +63,11 @@ from gpucloud_pricing.sqlite_file import BUSY_S
 if TYPE_CHECKING:
     from gpucloud.journal.postgresql.address import Tokens
 
-BilledSince = Callable[[datetime | None], Sequence[Box]]
+BilledSince = Callable[[datetime | None], Sequence[Holding]]
 """The holdings of all owners that live, or ended since then, or of all times."""
-Limits = Callable[[Box, Sequence[Budget], BilledSince], None]
-"""Refuses a box that is planned or started, by raising; it may be asked again, and does nothing else."""
-Forbids = Callable[[Box, Rules, BilledSince], None]
+Limits = Callable[[Holding, Sequence[Budget], BilledSince], None]
+"""Refuses what is planned or started, by raising; it may be asked again, and does nothing else."""
+Forbids = Callable[[H, Rules, BilledSince], None]
 """As :data:`Limits`, by the rules of the policy."""
 
 ORPHANED = Failure(error_class="deserted", message="the process that ran it has ended")
@@ -75,7 +77,7 @@ ORPHANED = Failure(error_class="deserted", message="the process that ran it has 
 class Journal(Queries):
     """Reads and writes one journal. Safe to use from several threads and processes.
 
-    Who works on a box or a run holds its lease: :meth:`plan_box`, :meth:`begin_run` and :meth:`take` give it,
+    Who works on a holding or a run holds its lease: :meth:`plan`, :meth:`begin_run` and :meth:`take` give it,
     :meth:`write` needs it, :meth:`renew` renews all that this process holds, :meth:`release` gives it back.
     """
 
@@ -233,8 +235,9 @@ class Journal(Queries):
 
     # --- writing
 
-    def plan_box(
+    def plan(
         self,
+        of: type[H],
         *,
         id: str,  # noqa: A002  (the field's own name)
         name: str,
@@ -245,13 +248,12 @@ class Journal(Queries):
         facts: Facts,
         lease: Lease,
         alone: bool = False,
-        kind: Kind = Kind.BOX,
         run: Run | None = None,
         instead_of: Box | None = None,
         limits: Limits | None = None,
-        forbids: Forbids | None = None,
-    ) -> Box:
-        """Writes a new holding down and takes its lease, before anything is asked of a cloud.
+        forbids: Forbids[H] | None = None,
+    ) -> H:
+        """Writes a new holding of a type down and takes its lease, before anything is asked of a cloud.
 
         A box of a ``run``, which this process holds, is an attempt of it; until one has got a box, the run
         has the deadline that is given here. One ``instead_of`` another, which
@@ -273,24 +275,24 @@ class Journal(Queries):
             expires_at=expires_at,
             lease=lease,
             facts=facts,
-            kind=kind,
+            kind=of.kind,
         )
 
-        def plan(writer: Writer) -> Box:
+        def plan(writer: Writer) -> H:
             if alone:
                 _refuse_taken_run(writer, owner, run_id)
             if run is not None:
                 ends = None if has_begun(run.attempts) else run.expires_at
                 self._write(writer, run, RunAttempted(box=id, expires_at=ends))
             if instead_of is not None:
-                successors = (*writer.box(instead_of.id).successors, id)
+                successors = (*writer.holding(Box, instead_of.id).successors, id)
                 self._write(writer, instead_of, Seen(facts=Facts(successors=successors)))
             self._begin(writer, id, planned)
-            return _within(limits, writer, writer.box(id), forbids)
+            return _within(limits, writer, writer.holding(of, id), forbids)
 
-        box = self._database.change(plan)
-        self._held[id] = (box.epoch, lease)
-        return box
+        holding = self._database.change(plan)
+        self._held[id] = (holding.epoch, lease)
+        return holding
 
     def begin_run(
         self,
@@ -386,8 +388,9 @@ class Journal(Queries):
         event = PolicyApplied(by=by, rules=rules)
         self._database.change(lambda writer: self._add(writer, POLICY_ID, 0, event))
 
-    def recover_box(
+    def recover(
         self,
+        of: type[H],
         *,
         id: str,  # noqa: A002  (the field's own name)
         name: str,
@@ -397,24 +400,23 @@ class Journal(Queries):
         expires_at: datetime | None,
         facts: Facts,
         resources: Sequence[NamedRef],
-        kind: Kind = Kind.BOX,
-    ) -> Box | None:
-        """Writes down a box that was found by its tags; ``None`` where the journal knows it already.
+    ) -> H | None:
+        """Writes down what was found by its tags; ``None`` where the journal knows it already.
 
         Args:
-            id: the box's.
-            name: what it is called, if no living box of its owner is called so.
+            of: the type of holding.
+            id: its id.
+            name: what it is called, if nothing living of its owner is called so.
             tags: whose it is.
             state: what it seems to be.
             created_at: when its machine was made.
             expires_at: its end.
-            facts: as of every box.
+            facts: as of every holding.
             resources: what was found of it.
-            kind: the kind of holding.
         """
 
-        def recover(writer: Writer) -> Box | None:
-            if writer.known([id]):
+        def recover(writer: Writer) -> H | None:
+            if writer.known(Holding, [id]):
                 return None
             taken = writer.living_names(tags.owner)
             others = (f"{name[:37]}-{number}" for number in itertools.count(2))
@@ -428,41 +430,41 @@ class Journal(Queries):
                 expires_at=expires_at,
                 facts=facts,
                 resources=tuple(resources),
-                kind=kind,
+                kind=of.kind,
             )
             self._begin(writer, id, recovered)
-            return writer.box(id)
+            return writer.holding(of, id)
 
         return self._database.change(recover)
 
     def take(
-        self, box: str, lease: Lease, *, claim: Callable[[Lease | None], Claim], by_force: bool = False
-    ) -> Box | None:
-        """Takes a box's lease and raises its epoch.
+        self, holding: H, lease: Lease, *, claim: Callable[[Lease | None], Claim], by_force: bool = False
+    ) -> H | None:
+        """Takes the lease of a box, volume or snapshot, and raises its epoch.
 
         Args:
-            box: its id.
+            holding: it.
             lease: that of this process.
             claim: what the present lease means to this process.
             by_force: also from a holder that lives, who may write nothing from then on.
 
         Returns:
-            The box; ``None`` where its holder lives and ``by_force`` is not set.
+            It, as it is now; ``None`` where its holder lives and ``by_force`` is not set.
         """
 
-        def seize(writer: Writer) -> Box | None:
-            writer.load([box], fresh=True)
-            now = writer.box(box)
+        def seize(writer: Writer) -> H | None:
+            writer.load([holding.id], fresh=True)
+            now = writer.holding(type(holding), holding.id)
             found = claim(now.lease)
             if found is Claim.HELD and not by_force:
                 return None
             # Who is not proven dead may stand directly before its create call.
-            self._add(writer, box, now.epoch, Taken(lease=lease, over=found is not Claim.FREE))
-            return writer.box(box)
+            self._add(writer, holding.id, now.epoch, Taken(lease=lease, over=found is not Claim.FREE))
+            return writer.holding(type(holding), holding.id)
 
         taken = self._database.change(seize)
         if taken is not None:
-            self._held[box] = (taken.epoch, lease)
+            self._held[holding.id] = (taken.epoch, lease)
         return taken
 
     def take_run(
@@ -497,8 +499,8 @@ class Journal(Queries):
         renewed = [(box, epoch, replace(lease, beat=now)) for box, (epoch, lease) in held.items()]
         self._database.change(lambda writer: writer.renew(renewed))
 
-    def check(self, box: Box) -> None:
-        """Looks whether this process, which held a box, still holds it.
+    def check(self, holding: Holding) -> None:
+        """Looks whether this process, which held a box, volume or snapshot, still holds it.
 
         Raises:
             StaleWriterError: it does not.
@@ -506,19 +508,19 @@ class Journal(Queries):
         """
         self._database.check()
         with self._database.reading() as reader:
-            epoch, _ = reader.position(box.id)
-        if epoch != box.epoch:
-            raise StaleWriterError(box.name)
+            epoch, _ = reader.position(holding.id)
+        if epoch != holding.epoch:
+            raise StaleWriterError(holding.name, str(holding.kind))
 
-    def held(self, box: Box) -> Box:
-        """A box that this process holds, as it is now.
+    def held(self, holding: H) -> H:
+        """A box, volume or snapshot that this process holds, as it is now.
 
         Raises:
-            StaleWriterError: the box was taken over since ``box`` was read.
+            StaleWriterError: it was taken over since ``holding`` was read.
         """
-        now = self.box(box.id)
-        if now.epoch != box.epoch:
-            raise StaleWriterError(box.name)
+        now = self.now_of(holding)
+        if now.epoch != holding.epoch:
+            raise StaleWriterError(holding.name, str(holding.kind))
         return now
 
     def held_run(self, run: Run) -> Run:
@@ -534,56 +536,56 @@ class Journal(Queries):
 
     def write(
         self,
-        box: Box | Run,
+        held: Holding | Run,
         event: Event,
         *,
         limits: Limits | None = None,
-        forbids: Forbids | None = None,
+        forbids: Forbids[Box] | None = None,
     ) -> None:
-        """Appends one event about a box or a run that this process holds.
+        """Appends one event about a holding or a run that this process holds.
 
-        ``limits`` and ``forbids`` see the box as the event makes it, as in :meth:`plan_box`.
+        ``limits`` and ``forbids`` see the box as the event makes it, as in :meth:`plan`.
 
         Raises:
             GpucloudError: ``limits`` or ``forbids`` refuses it.
-            StaleWriterError: it was taken over since ``box`` was read.
+            StaleWriterError: it was taken over since ``held`` was read.
         """
 
         def append(writer: Writer) -> None:
-            self._write(writer, box, event)
+            self._write(writer, held, event)
             if limits is not None or forbids is not None:
-                _within(limits, writer, writer.box(box.id), forbids)
+                _within(limits, writer, writer.holding(Box, held.id), forbids)
 
         self._database.change(append)
 
-    def release(self, box: Box | Run) -> None:
+    def release(self, held: Holding | Run) -> None:
         """Says that we hold it no more, if we do; else the end of this process says it."""
-        if self._held.pop(box.id, None) is None:
+        if self._held.pop(held.id, None) is None:
             return
         with suppress(ForbiddenError, JournalError, StaleWriterError):
-            self.write(box, Released())
+            self.write(held, Released())
 
-    def observe(self, box: Box, facts: Facts = NO_FACTS, *, state: BoxState | None = None) -> bool:
-        """Appends what was seen of a box that this process need not hold.
+    def observe(self, holding: Holding, facts: Facts = NO_FACTS, *, state: BoxState | None = None) -> bool:
+        """Appends what was seen of a holding that this process need not hold.
 
-        What was seen is dropped where it is out of date: another process has taken the box meanwhile, or its
+        What was seen is dropped where it is out of date: another process has taken it meanwhile, or its
         state is beyond the one that was seen.
 
         Returns:
             Whether it was written.
         """
-        return self.observe_all([(box, Seen(state=state, facts=facts))]) == 1
+        return self.observe_all([(holding, Seen(state=state, facts=facts))]) == 1
 
-    def observe_all(self, observations: Iterable[tuple[Box, Seen]]) -> int:
-        """Does :meth:`observe` for several boxes, in one transaction; returns how many were written.
+    def observe_all(self, observations: Iterable[tuple[Holding, Seen]]) -> int:
+        """Does :meth:`observe` for several, in one transaction; returns how many were written.
 
         A login that may only read the journal of a team writes nothing.
         """
         seen_of = list(observations)
 
         def observe(writer: Writer) -> int:
-            writer.load([box.id for box, _ in seen_of])
-            return sum(self._observe(writer, box, seen) for box, seen in seen_of)
+            writer.load([holding.id for holding, _ in seen_of])
+            return sum(self._observe(writer, holding, seen) for holding, seen in seen_of)
 
         try:
             return self._database.change(observe) if seen_of else 0
@@ -596,7 +598,8 @@ class Journal(Queries):
         Raises:
             ForbiddenError: this login may not write about the box.
         """
-        self._database.change(lambda writer: self._write(writer, writer.box(box.id), Seen(facts=facts)))
+        event = Seen(facts=facts)
+        self._database.change(lambda writer: self._write(writer, writer.holding(Box, box.id), event))
 
     def label(self, run: str, labels: Mapping[str, str]) -> bool:
         """Appends what an engine says of the slots that it wants; this process need not hold the run.
@@ -615,16 +618,16 @@ class Journal(Queries):
 
     # --- inside
 
-    def _observe(self, writer: Writer, box: Box, seen: Seen) -> bool:
-        now = writer.box(box.id)
+    def _observe(self, writer: Writer, holding: Holding, seen: Seen) -> bool:
+        now = writer.holding(Holding, holding.id)
         if now.state in OVER or (seen.state is not None and not may_become(now.state, seen.state)):
             return False
-        return self._add(writer, box.id, box.epoch, seen) is Appended.WRITTEN
+        return self._add(writer, holding.id, holding.epoch, seen) is Appended.WRITTEN
 
-    def _write(self, writer: Writer, held: Box | Run, event: Event) -> None:
+    def _write(self, writer: Writer, held: Holding | Run, event: Event) -> None:
         # Who does not hold a box may have appended what it observed: the epoch is what counts.
         if self._add(writer, held.id, held.epoch, event) is Appended.STALE:
-            raise StaleWriterError(held.name, "run" if isinstance(held, Run) else "box")
+            raise StaleWriterError(held.name, "run" if isinstance(held, Run) else str(held.kind))
 
     def _begin(self, writer: Writer, id: str, event: Event) -> None:  # noqa: A002
         """Appends the first event of a box or run."""
@@ -641,14 +644,14 @@ class Journal(Queries):
         return writer.append(box, number, new, self._clock())
 
 
-def _within(limits: Limits | None, writer: Writer, box: Box, forbids: Forbids | None = None) -> Box:
-    """The box, if the policy and the limits allow it."""
+def _within(limits: Limits | None, writer: Writer, holding: H, forbids: Forbids[H] | None = None) -> H:
+    """What is planned or started, if the policy and the limits allow it."""
     settings = writer.settings() if limits or forbids else Settings()
     if forbids is not None and settings.policy:
-        forbids(box, settings.policy.rules, writer.billed_since)
+        forbids(holding, settings.policy.rules, writer.billed_since)
     if limits is not None and settings.budgets:
-        limits(box, settings.budgets, writer.billed_since)
-    return box
+        limits(holding, settings.budgets, writer.billed_since)
+    return holding
 
 
 def _refuse_taken_run(writer: Writer, owner: str, run_id: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What of a box is billed, and since when: intervals that its events begin and end."""
+"""What of a holding is billed, and since when: intervals that its events begin and end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gpucloud.journal.facts import NamedRef, Node, Price, Usage
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, H, Holding, Snapshot, Volume
 from gpucloud.resources import ResourceKind, State
 
 MACHINE_PARTS = ("compute", "disk", "address")
@@ -25,23 +25,23 @@ _BILLED_KINDS = frozenset(
 _MINUTE = timedelta(minutes=1)
 
 
-def begin_resource(box: Box, resource: NamedRef, since: datetime) -> Box:
+def begin_resource(holding: H, resource: NamedRef, since: datetime) -> H:
     """Begins to bill the parts of a resource that has come to be."""
-    for part in _parts_of(box, resource):
-        box = _begin(box, resource.ref.id, part, since=since)
-    return box
+    for part in _parts_of(holding, resource):
+        holding = _begin(holding, resource.ref.id, part, since=since)
+    return holding
 
 
-def end_resource(box: Box, resource: NamedRef, at: datetime) -> Box:
+def end_resource(holding: H, resource: NamedRef, at: datetime) -> H:
     """Ends what is billed of a resource that is gone."""
-    for part in _parts_of(box, resource):
-        box = _end(box, resource.ref.id, part, at)
-    return box
+    for part in _parts_of(holding, resource):
+        holding = _end(holding, resource.ref.id, part, at)
+    return holding
 
 
-def end_all(box: Box, at: datetime) -> Box:
+def end_all(holding: H, at: datetime) -> H:
     """Ends everything that is still billed."""
-    return replace(box, usage=tuple(replace(each, end=each.end or at) for each in box.usage))
+    return replace(holding, usage=tuple(replace(each, end=each.end or at) for each in holding.usage))
 
 
 def see_nodes(box: Box, nodes: Iterable[Node], at: datetime) -> Box:
@@ -60,15 +60,15 @@ def reprice(box: Box, price: Price) -> Box:
     return replace(box, usage=tuple(usage))
 
 
-def resize(box: Box, since: datetime) -> Box:
+def resize(holding: H, since: datetime) -> H:
     """Begins new intervals of compute for machines that are of another type since then, at the latest."""
     usage: list[Usage] = []
-    for each in box.usage:
+    for each in holding.usage:
         if each.part == "compute" and each.end is None and each.start < since:
             usage += [replace(each, end=since), replace(each, start=since)]
         else:
             usage.append(each)
-    return replace(box, usage=tuple(usage))
+    return replace(holding, usage=tuple(usage))
 
 
 def _see_node(box: Box, node: Node, at: datetime) -> Box:
@@ -90,15 +90,15 @@ def _see_node(box: Box, node: Node, at: datetime) -> Box:
     return box
 
 
-def _parts_of(box: Box, resource: NamedRef) -> Collection[str]:
+def _parts_of(holding: Holding, resource: NamedRef) -> Collection[str]:
     """The parts of a resource with usage of their own: those of a machine, or what is stored by itself."""
     match resource.ref.kind:
         case ResourceKind.INSTANCE:
             return MACHINE_PARTS
         case ResourceKind.DISK:
-            return ("disk",) if box.volume is not None else ()
+            return ("disk",) if isinstance(holding, Volume) else ()
         case ResourceKind.SNAPSHOT | ResourceKind.IMAGE as kind:
-            return ("snapshot",) if box.snapshot is not None and box.snapshot.billed is kind else ()
+            return ("snapshot",) if isinstance(holding, Snapshot) and holding.billed is kind else ()
         case _:
             return ()
 
@@ -111,67 +111,68 @@ def _is_billed(node: Node, part: str) -> bool:
     return node.state is not State.GONE
 
 
-def _intervals(box: Box, resource: str, part: str) -> list[Usage]:
-    return [each for each in box.usage if (each.resource, each.part) == (resource, part)]
+def _intervals(holding: Holding, resource: str, part: str) -> list[Usage]:
+    return [each for each in holding.usage if (each.resource, each.part) == (resource, part)]
 
 
-def _begin(box: Box, resource: str, part: str, *, since: datetime, again: datetime | None = None) -> Box:
+def _begin(holding: H, resource: str, part: str, *, since: datetime, again: datetime | None = None) -> H:
     """Starts an interval unless one is open.
 
     Args:
-        box: the box.
-        resource: the machine's id.
-        part: the part of the machine.
+        holding: the box, volume or snapshot.
+        resource: the id of what is billed.
+        part: the part of it.
         since: the start of a first interval; an existing first interval with a later start is corrected.
         again: the start of any further interval, unless ``since`` is after the previous one.
     """
-    known = _intervals(box, resource, part)
+    known = _intervals(holding, resource, part)
     if not known or known[-1].end is None:
-        since = _nearer(box, since)
+        since = _nearer(holding, since)
     if not known:
-        return replace(box, usage=(*box.usage, _interval(box, resource, part, since)))
+        return replace(holding, usage=(*holding.usage, _interval(holding, resource, part, since)))
     last = known[-1]
     if last.end is not None:
         start = (again or since) if since <= last.end else since
-        return replace(box, usage=(*box.usage, _interval(box, resource, part, start)))
+        return replace(holding, usage=(*holding.usage, _interval(holding, resource, part, start)))
     if len(known) == 1 and since < last.start:
-        return replace(
-            box, usage=tuple(replace(each, start=since) if each is last else each for each in box.usage)
-        )
-    return box
+        usage = (replace(each, start=since) if each is last else each for each in holding.usage)
+        return replace(holding, usage=tuple(usage))
+    return holding
 
 
-def _interval(box: Box, resource: str, part: str, start: datetime) -> Usage:
-    refs = (each.ref for each in box.resources if each.ref.kind in _BILLED_KINDS)
+def _interval(holding: Holding, resource: str, part: str, start: datetime) -> Usage:
+    refs = (each.ref for each in holding.resources if each.ref.kind in _BILLED_KINDS)
     place = next((ref for ref in refs if ref.id == resource), None)
+    computing = holding if part == "compute" and isinstance(holding, Box) else None
+    offer = computing.offer if computing else None
     return Usage(
-        box=box.id,
+        box=holding.id,
         resource=resource,
         part=part,
         start=start,
         end=None,
-        price=box.price if part == "compute" else box.listed.get(_TARIFFS[part]),
-        gib=box.wanted.disk_gib if part in _STORED else None,
-        paid_before=part == "compute" and box.offer is not None and box.offer.purchase.kind.paid_already,
+        price=computing.price if computing else holding.listed.get(_TARIFFS[part]),
+        gib=holding.disk_gib if part in _STORED else None,
+        paid_before=offer is not None and offer.purchase.kind.paid_already,
         cloud=place.cloud if place else None,
         region=place.region if place else None,
     )
 
 
-def _nearer(box: Box, told: datetime) -> datetime:
+def _nearer(holding: Holding, told: datetime) -> datetime:
     """When something was made, as its cloud tells it; in the whole minute of its request, when that was.
 
     ECS tells whole minutes and bills by the second (``CreationTime`` of DescribeInstances).
     """
     if told.second or told.microsecond:
         return told
-    asked = (intent.at for intent in box.intents if intent.status == "made")
+    asked = (intent.at for intent in holding.intents if intent.status == "made")
     return max((at for at in asked if told <= at < told + _MINUTE), default=told)
 
 
-def _end(box: Box, resource: str, part: str, end: datetime) -> Box:
+def _end(holding: H, resource: str, part: str, end: datetime) -> H:
     usage = (
         replace(each, end=end) if (each.resource, each.part, each.end) == (resource, part, None) else each
-        for each in box.usage
+        for each in holding.usage
     )
-    return replace(box, usage=tuple(usage))
+    return replace(holding, usage=tuple(usage))

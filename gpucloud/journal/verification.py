@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import OVER
-from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.records import Holding, Run, StoredEvent
 from gpucloud.journal.state import State, apply
 from gpucloud.journal.store import Journal
 
@@ -80,7 +80,8 @@ def refuse_work(journal: Journal) -> None:
     Raises:
         UsageError: somebody holds a lease.
     """
-    held = [box.name for box in journal.boxes(owner=None, kind=None) if box.lease and box.state not in OVER]
+    living = journal.holdings(Holding, owner=None)
+    held = [each.name for each in living if each.lease and each.state not in OVER]
     if held:
         raise UsageError(
             f"the journal is in use: a gpucloud works on {', '.join(held)}", hint="wait for it, or end it"
@@ -96,7 +97,7 @@ def _events(journal: Journal) -> Iterator[StoredEvent]:
 
 
 def _without_lease(state: State) -> State:
-    return replace(state, lease=None) if isinstance(state, Box | Run) else state
+    return replace(state, lease=None) if isinstance(state, Holding | Run) else state
 
 
 def _difference(name: str, kept: Mapping[str, State], said: Mapping[str, State]) -> str:

@@ -7,9 +7,8 @@ from datetime import datetime
 
 from gpucloud.costs.budgets import Standing
 from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.monitor.exposition import Sample, sample
 from gpucloud.monitor.families import (
     BOOT,
@@ -33,7 +32,7 @@ from gpucloud_pricing.values import Money, Price, number
 
 
 def money_samples(
-    holdings: Collection[Box],
+    holdings: Collection[Holding],
     owed: Mapping[str, int],
     spent: Mapping[str, Iterable[Money]],
     budgets: Iterable[Standing],
@@ -60,7 +59,7 @@ def money_samples(
         for money in per_hour(box, billing_of).known:
             yield sample(PRICE, float(money.amount), **whose, currency=money.currency)
         yield sample(OWED, owed.get(box.id, 0), **whose)
-        if box.kind is Kind.BOX:
+        if isinstance(box, Box):
             yield from _of_box(box, now, billing_of)
     for cloud, amounts in spent.items():
         for money in amounts:

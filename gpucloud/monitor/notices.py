@@ -23,9 +23,8 @@ from gpucloud.journal.events import (
     StateChanged,
 )
 from gpucloud.journal.facts import GuardReport
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.records import Box, Holding, Run, StoredEvent
 from gpucloud.journal.runs import Loss, RunState
 from gpucloud.market.anomalies import PriceAnomaly
 from gpucloud.resources import rfc3339
@@ -100,7 +99,7 @@ def of_box_event(stored: StoredEvent, box: Box, cost: Money | None) -> Notice | 
         cost: what it has cost so far.
     """
     told = _told(stored.event, box, cost)
-    if told is None or box.kind is not Kind.BOX:
+    if told is None:
         return None
     occasion, text, command = told
     # Several processes may see, and write, that a cloud took a box back: it does that once.
@@ -183,7 +182,7 @@ def _follows_none(run: Run, at: datetime) -> bool:
     return bool(before) and before[-1].loss is Loss.CAPACITY
 
 
-def of_state(box: Box, owed: int, now: datetime) -> Iterator[Notice]:
+def of_state(box: Holding, owed: int, now: datetime) -> Iterator[Notice]:
     """The notices for what a holding is, whatever happened to it.
 
     Args:
@@ -196,7 +195,7 @@ def of_state(box: Box, owed: int, now: datetime) -> Iterator[Notice]:
         things = "1 thing" if owed == 1 else f"{owed} things"
         text = f"{things} of {name} ({box.cloud}) may still be billed."
         yield _of_box(box, f"{box.id}:left", Occasion.LEFT_BEHIND, text, now, command=box.removal)
-    if box.kind is not Kind.BOX or box.state is not BoxState.READY:
+    if not isinstance(box, Box) or box.state is not BoxState.READY:
         return
     if box.expires_at is not None:
         key, left = f"{box.id}:{rfc3339(box.expires_at)}", box.expires_at - now
@@ -288,7 +287,7 @@ def a_test(key: str, at: datetime) -> Notice:
 
 
 def _of_box(
-    box: Box,
+    box: Holding,
     key: str,
     occasion: Occasion,
     text: str,
@@ -303,7 +302,7 @@ def _of_box(
         text=text,
         at=at,
         box=box.name,
-        run=box.run_id,
+        run=box.run_id if isinstance(box, Box) else None,
         cloud=box.cloud or None,
         cost=cost,
         command=command,

@@ -18,7 +18,7 @@ from gpucloud.costs.spend import BillingOf, cost_so_far, per_hour
 from gpucloud.ending.pending import pending_deletions
 from gpucloud.journal.leases import claim
 from gpucloud.journal.lifecycle import BoxState, Claim
-from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.records import Box, Holding, Run, StoredEvent
 from gpucloud.journal.store import Journal
 from gpucloud.monitor.channels import Channel
 from gpucloud.monitor.delivery import Sent, deliver
@@ -110,7 +110,7 @@ class Watch:
 
     def _of_events(self) -> Iterator[Notice]:
         events, self._cursor = self.journal.since(self._cursor)
-        boxes = {box.id: box for box in self.journal.known({event.box for event in events})}
+        boxes = {box.id: box for box in self.journal.known(Box, {event.box for event in events})}
         for event in events:
             box = boxes.get(event.box)
             found = self._of_run(event) if box is None else self._of_box(event, box)
@@ -131,7 +131,7 @@ class Watch:
             return None
         if run.owner != self.owner:
             return None
-        boxes = self.journal.known({each.box for each in run.attempts if each.box is not None})
+        boxes = self.journal.known(Box, {each.box for each in run.attempts if each.box is not None})
         last = next((box for box in boxes if box.id == run.box), None)
         rate = per_hour(last, self.billing_of).total if last else None
         return of_run_event(event, run, self._cost(boxes), last, rate)
@@ -142,12 +142,12 @@ class Watch:
 
     def _of_states(self) -> Iterator[Notice]:
         now = self.now()
-        for box in self.journal.boxes(owner=self.owner, kind=None):
+        for box in self.journal.holdings(Holding, owner=self.owner):
             left = len(pending_deletions(self.journal, box)) if self._is_left(box) else 0
             yield from of_state(box, left, now)
         yield from self.money()
 
-    def _is_left(self, box: Box) -> bool:
+    def _is_left(self, box: Holding) -> bool:
         """Whether a deletion was begun, and no process that lives goes on with it."""
         free = claim(box.lease, self.journal.now()) is not Claim.HELD
         return free and (box.state is BoxState.DELETING or box.is_remains)

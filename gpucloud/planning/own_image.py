@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Snapshot
 from gpucloud.journal.store import Journal
 from gpucloud.planning.boot_images import DEFAULT_IMAGE
 from gpucloud.resources import ResourceKind
@@ -23,15 +22,15 @@ SEE = "see your snapshots: gpucloud snapshot list"
 class OwnImage:
     """A snapshot of a box that can be booted now; ``id`` is the cloud's own id of its image."""
 
-    snapshot: Box
+    snapshot: Snapshot
     id: str
 
     def narrowed(self, demand: Demand) -> Demand:
         """A demand for machines that can boot it."""
-        known, place = self.snapshot.snapshot, self.snapshot.place
+        place = self.snapshot.place
         assert place is not None  # noqa: S101  (it is there)
         image = ImagePlace(name=self.snapshot.name, cloud=place.cloud, region=place.region)
-        return replace(demand, image=image, arch=(known.arch if known else "") or demand.arch)
+        return replace(demand, image=image, arch=self.snapshot.arch or demand.arch)
 
 
 def own_image(journal: Journal, owner: str, spec: Spec, now: datetime) -> OwnImage | None:
@@ -42,7 +41,7 @@ def own_image(journal: Journal, owner: str, spec: Spec, now: datetime) -> OwnIma
     """
     if spec.image is None or not is_own(spec.image):
         return None
-    found = [each for each in journal.named(owner, spec.image) if each.kind is Kind.SNAPSHOT]
+    found = [each for each in journal.named(owner, spec.image) if isinstance(each, Snapshot)]
     snapshot = next((each for each in found if each.state not in OVER), None)
     if snapshot is None:
         return None
@@ -50,7 +49,7 @@ def own_image(journal: Journal, owner: str, spec: Spec, now: datetime) -> OwnIma
     reason = _refusal(snapshot, now)
     if reason is not None or not images:
         raise UsageError(f"--image: snapshot {spec.image!r} {reason or 'is of a volume'}", hint=SEE)
-    least = snapshot.wanted.disk_gib or 0
+    least = snapshot.disk_gib or 0
     if spec.disk < least:
         raise UsageError(
             f"--disk: {spec.disk} GiB is smaller than the image {spec.image!r}, which has {least} GiB",
@@ -64,7 +63,7 @@ def image_id(spec: Spec, own: OwnImage | None) -> str:
     return own.id if own else spec.image or DEFAULT_IMAGE
 
 
-def _refusal(snapshot: Box, now: datetime) -> str | None:
+def _refusal(snapshot: Snapshot, now: datetime) -> str | None:
     """Why a snapshot cannot be booted now, as the rest of a sentence."""
     if snapshot.state is not BoxState.READY:
         return f"is {snapshot.state}"

@@ -9,9 +9,8 @@ from datetime import timedelta
 from gpucloud.costs.resource_prices import SNAPSHOT, billed_copy, listed_snapshot_price, most_per_hour
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Ceiling, Place, Price
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.planning.volume_plan import HOURS_PER_DAY, check_keep
 from gpucloud.resources import ResourceKind
 from gpucloud.spec.file import load_spec
@@ -40,7 +39,7 @@ class SnapshotPlan:
     """
 
     name: str
-    source: Box
+    source: Volume | Box
     place: Place
     size_gib: int
     keep: timedelta
@@ -59,7 +58,7 @@ class SnapshotPlan:
         return Money(amount=round(amount, 6), currency=price.currency)
 
 
-def plan_snapshot(market: Market, source: Box, *, name: str, keep: timedelta) -> SnapshotPlan:
+def plan_snapshot(market: Market, source: Holding, *, name: str, keep: timedelta) -> SnapshotPlan:
     """Plans a snapshot of a volume or of the root disk of a stopped box, in its region.
 
     Raises:
@@ -68,16 +67,16 @@ def plan_snapshot(market: Market, source: Box, *, name: str, keep: timedelta) ->
     load_spec(None, {"name": name})  # its names are those of all holdings
     check_keep(keep)
     kind = None
-    if source.kind is Kind.BOX:
+    if isinstance(source, Box):
         if not is_own(name):
             raise UsageError(f"{name!r} names a recipe of --image", hint="choose another name")
         _refuse_uncopyable(source)
         kind = market.types.get((source.cloud, source.offer.instance_type)) if source.offer else None
-    elif source.kind is not Kind.VOLUME:
+    elif not isinstance(source, Volume):
         raise UsageError(f"--of: {source.name!r} is a {source.kind}", hint="name a volume, or a stopped box")
     elif source.state is not BoxState.READY:
         raise _cannot(source, f"its state is {source.state}")
-    place, size = source.place, source.wanted.disk_gib
+    place, size = source.place, source.disk_gib
     if place is None or size is None:
         raise _cannot(source, "its size is unknown")
     listed = listed_snapshot_price(market, place.cloud, place.region, source.currency)
@@ -89,7 +88,7 @@ def plan_snapshot(market: Market, source: Box, *, name: str, keep: timedelta) ->
         keep=keep,
         listed=listed,
         ceiling=most_per_hour(market, place.cloud, listed.get(SNAPSHOT), size),
-        billed=billed_copy(market, place.cloud, bootable=source.kind is Kind.BOX),
+        billed=billed_copy(market, place.cloud, bootable=isinstance(source, Box)),
         arch=kind.arch if kind else "",
     )
 
@@ -108,15 +107,15 @@ def _refuse_uncopyable(box: Box) -> None:
         raise _cannot(box, f"its state is {box.state}")
 
 
-def _cannot(source: Box, reason: str, hint: str | None = None) -> UsageError:
+def _cannot(source: Volume | Box, reason: str, hint: str | None = None) -> UsageError:
     """The error for a volume or a box that cannot be copied."""
-    listed = {Kind.BOX: "gpucloud list", Kind.VOLUME: "gpucloud volume list"}[source.kind]
+    listed = "gpucloud list" if isinstance(source, Box) else "gpucloud volume list"
     return UsageError(
         f"{source.kind} {source.name!r} cannot be copied: {reason}", hint=hint or f"list them: {listed}"
     )
 
 
-def spec_near(market: Market, snapshot: Box, *, name: str, gpu: str | None, zone: str | None) -> Spec:
+def spec_near(market: Market, snapshot: Snapshot, *, name: str, gpu: str | None, zone: str | None) -> Spec:
     """The places in which a volume can be filled from a snapshot: those of its region.
 
     Args:
@@ -135,7 +134,7 @@ def spec_near(market: Market, snapshot: Box, *, name: str, gpu: str | None, zone
             f"snapshot {snapshot.name!r} cannot be restored: its state is {snapshot.state}",
             hint="list them: gpucloud snapshot list",
         )
-    if snapshot.snapshot and snapshot.snapshot.bootable:
+    if snapshot.bootable:
         raise UsageError(
             f"snapshot {snapshot.name!r} is of a box, and makes no volume",
             hint=f"boot a box from it: gpucloud launch --image {snapshot.name}",
@@ -146,19 +145,19 @@ def spec_near(market: Market, snapshot: Box, *, name: str, gpu: str | None, zone
             f"--zone: {zone} is not in {place.cloud} {place.region}, where the snapshot is",
             hint=f"zones: {', '.join(each for each in region.zones if not opt_in_head(each, region))}",
         )
-    known = snapshot.snapshot.zone if snapshot.snapshot and not gpu else None
+    known = None if gpu else snapshot.of_zone
     where = {"zones": [zone or known]} if zone or known else {}
     places = {"clouds": [place.cloud], "regions": [place.region], **where}
     return load_spec(None, {"name": name, "gpu": gpu, **places})
 
 
-def size_of(snapshot: Box, size_gib: int | None) -> int:
+def size_of(snapshot: Snapshot, size_gib: int | None) -> int:
     """The size of a volume that is filled from a snapshot: by default, that of the one it was made of.
 
     Raises:
         UsageError: it is smaller, or unknown.
     """
-    least = snapshot.wanted.disk_gib
+    least = snapshot.disk_gib
     if least is None:
         raise UsageError(f"the size of snapshot {snapshot.name!r} is unknown", hint="gpucloud recover")
     if size_gib is not None and size_gib < least:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import OVER, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Volume
 from gpucloud.journal.store import Journal
 from gpucloud.spec.model import Spec
 from gpucloud.spec.mounts import Mount
@@ -20,7 +19,7 @@ from gpucloud_pricing.demand import VolumePlace
 class UsableVolume:
     """A volume that can be attached now, and the path at which a box wants it."""
 
-    volume: Box
+    volume: Volume
     path: str
 
     def is_in(self, cloud: str, region: str, zone: str) -> bool:
@@ -44,7 +43,7 @@ def _usable(journal: Journal, owner: str, mount: Mount, now: datetime) -> tuple[
     reasons: list[str] = []
     found: list[UsableVolume] = []
     for name in mount.names:
-        volumes = [each for each in journal.named(owner, name) if each.kind is Kind.VOLUME]
+        volumes = [each for each in journal.named(owner, name) if isinstance(each, Volume)]
         living = [each for each in volumes if each.state not in OVER]
         reason = (
             _refusal(journal, living[0], now) if living else "does not exist" if not volumes else "is deleted"
@@ -58,7 +57,7 @@ def _usable(journal: Journal, owner: str, mount: Mount, now: datetime) -> tuple[
     return tuple(found)
 
 
-def _refusal(journal: Journal, volume: Box, now: datetime) -> str | None:
+def _refusal(journal: Journal, volume: Volume, now: datetime) -> str | None:
     """Why a volume cannot be used now, as the rest of a sentence."""
     holder = holder_of(journal, volume)
     if holder is not None:
@@ -70,10 +69,10 @@ def _refusal(journal: Journal, volume: Box, now: datetime) -> str | None:
     return None
 
 
-def holder_of(journal: Journal, volume: Box) -> Box | None:
+def holder_of(journal: Journal, volume: Volume) -> Box | None:
     """The living box that a volume is attached to."""
-    holder = volume.volume.holder if volume.volume else ""
-    return next((box for box in journal.known([holder] if holder else []) if box.state not in OVER), None)
+    found = journal.known(Box, [volume.holder]) if volume.holder else []
+    return next((box for box in found if box.state not in OVER), None)
 
 
 def places_of(groups: Sequence[Sequence[UsableVolume]]) -> tuple[tuple[VolumePlace, ...], ...]:

@@ -9,8 +9,7 @@ from datetime import timedelta
 from itertools import count, groupby
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.kinds import Kind
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.snapshot_plan import SnapshotPlan, plan_snapshot
@@ -37,7 +36,7 @@ class VolumeMove:
         copy: the snapshot through which its data gets to other zones of its region.
     """
 
-    volume: Box
+    volume: Volume
     path: str
     name: str
     copy: SnapshotPlan
@@ -47,7 +46,7 @@ class VolumeMove:
         return (self.copy.place.cloud, self.copy.place.region) == (cloud, region)
 
     def beside(
-        self, context: Context, market: Market, machine: Candidate, snapshot: Box | None
+        self, context: Context, market: Market, machine: Candidate, snapshot: Snapshot | None
     ) -> VolumePlan:
         """The new volume in the place of a machine: of the same size, and kept as long.
 
@@ -61,7 +60,6 @@ class VolumeMove:
             UsageError: its cloud does not sell that size.
             CloudError: its cloud cannot be used.
         """
-        assert self.volume.volume is not None  # noqa: S101  (every volume has it)
         least, _ = volume_sizes_gib(context.clouds.usable(machine.cloud))
         return volume_beside(
             context,
@@ -69,7 +67,7 @@ class VolumeMove:
             machine,
             name=self.name,
             size_gib=max(self.copy.size_gib, least),
-            keep=timedelta(seconds=self.volume.volume.keep_s),
+            keep=self.volume.keep,
             snapshot=snapshot,
         )
 
@@ -83,7 +81,7 @@ class FreeNames:
     @classmethod
     def of(cls, journal: Journal, owner: str) -> FreeNames:
         """Those of a journal."""
-        return cls({each.name for each in journal.boxes(owner=owner, kind=None)})
+        return cls({each.name for each in journal.holdings(Holding, owner=owner)})
 
     def first(self, name: str) -> str:
         """This name if it is free, or the next free one after it. It is taken then."""
@@ -108,11 +106,7 @@ def volume_moves(journal: Journal, market: Market, box: Box, names: FreeNames) -
     Raises:
         UsageError: one of them cannot be copied; says why.
     """
-    held = [
-        each
-        for each in journal.boxes(owner=box.owner, kind=Kind.VOLUME)
-        if each.volume is not None and each.volume.holder == box.id
-    ]
+    held = [each for each in journal.holdings(Volume, owner=box.owner) if each.holder == box.id]
     found: list[VolumeMove] = []
     for mount in load_spec(None, dict(box.wanted.spec)).mounts:
         mine = [each for each in held if each.name in mount.names]

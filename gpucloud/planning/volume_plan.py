@@ -11,7 +11,7 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import DISK, listed_prices, most_per_hour
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.facts import Ceiling, Place, Price
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Snapshot
 from gpucloud.market.search import search
 from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import Candidate
@@ -49,7 +49,7 @@ class VolumePlan:
     keep: timedelta
     listed: Mapping[str, Price]
     ceiling: Ceiling
-    snapshot: Box | None = None
+    snapshot: Snapshot | None = None
 
     def per_day(self, billing: Billing) -> Money | None:
         """What it costs per day; ``None`` if its price is unknown."""
@@ -68,7 +68,7 @@ def plan_volume(
     name: str,
     size_gib: int,
     keep: timedelta,
-    snapshot: Box | None = None,
+    snapshot: Snapshot | None = None,
 ) -> VolumePlan:
     """Plans a volume in the place of the cheapest machine that matches a spec, so that one can use it.
 
@@ -112,7 +112,7 @@ def volume_beside(
     name: str,
     size_gib: int,
     keep: timedelta,
-    snapshot: Box | None = None,
+    snapshot: Snapshot | None = None,
 ) -> VolumePlan:
     """The plan of a volume in the place of a machine; the other arguments are as in :func:`plan_volume`.
 

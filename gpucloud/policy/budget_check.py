@@ -19,7 +19,7 @@ from gpucloud.costs.budgets import (
 )
 from gpucloud.journal.budgets import Action, Budget
 from gpucloud.journal.lifecycle import LEAST_LIFE, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.store import BilledSince, Journal, Limits
 from gpucloud.runtime.context import Context
 
@@ -43,7 +43,7 @@ class BudgetCheck:
         self.warnings: Sequence[str] = ()
         """What to tell once it is written."""
 
-    def __call__(self, plan: Box, budgets: Sequence[Budget], billed_since: BilledSince) -> None:
+    def __call__(self, plan: Holding, budgets: Sequence[Budget], billed_since: BilledSince) -> None:
         """Counts as of this moment.
 
         Raises:
@@ -58,7 +58,7 @@ class BudgetCheck:
         """The same check of a box that is to end then; ``None`` for never."""
         return lambda plan, budgets, billed_since: self(replace(plan, expires_at=end), budgets, billed_since)
 
-    def look(self, journal: Journal, plan: Box) -> None:
+    def look(self, journal: Journal, plan: Holding) -> None:
         """Checks before anything is written, what is checked again when it is.
 
         Raises:
@@ -93,7 +93,7 @@ def ending_budgets(context: Context, box: Box) -> list[str]:
     return [each.name for each in budgets if matches(each.terms.match, box)]
 
 
-def used_up(context: Context, living: Sequence[Box]) -> dict[str, str]:
+def used_up(context: Context, living: Sequence[Holding]) -> dict[str, str]:
     """Those of an owner's boxes that a budget ends now: the name of the budget by their ids."""
     if context.market is None or not any(box.state is BoxState.READY for box in living):
         return {}

@@ -14,10 +14,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from gpucloud.costs.spend import per_hour
 from gpucloud.errors import PolicyError
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BEGINNING, OVER
 from gpucloud.journal.policy import EVERYBODY, Rules
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.spec.fields import format_end
 from gpucloud_pricing import Market, format_money
 from gpucloud_pricing.places import admits, admits_type, region_names
@@ -218,7 +217,9 @@ def _inside(url: str, places: Iterable[str]) -> Iterable[bool]:
 # --- what one person has
 
 
-def refuse_more(rules: Rules, plan: Box, others: Sequence[Box], market: Market, *, is_new_box: bool) -> None:
+def refuse_more(
+    rules: Rules, plan: Holding, others: Sequence[Holding], market: Market, *, is_new_box: bool
+) -> None:
     """Refuses one more holding of an owner, or a box that is started again.
 
     Args:
@@ -233,7 +234,7 @@ def refuse_more(rules: Rules, plan: Box, others: Sequence[Box], market: Market, 
     """
     owner, adds_usd = plan.owner, plan.ceiling.usd_per_hour if plan.ceiling else Decimal(0)
     living = [box for box in others if box.owner == owner and box.state not in OVER]
-    most, boxes = _of(rules.boxes, owner), sum(box.kind is Kind.BOX for box in living)
+    most, boxes = _of(rules.boxes, owner), sum(isinstance(box, Box) for box in living)
     if most is not None and is_new_box and boxes >= most:
         raise forbidden(rules, "boxes", f"one more box of {owner!r}, who has {boxes}", hint=_MAKE_ROOM)
     limit, now = _of(rules.per_hour, owner), sum((usd_now(box, market) for box in living), Decimal(0))
@@ -246,7 +247,7 @@ def refuse_more(rules: Rules, plan: Box, others: Sequence[Box], market: Market, 
 _MAKE_ROOM = "end one of the boxes: gpucloud list; the rules are those of gpucloud policy show"
 
 
-def usd_now(box: Box, market: Market) -> Decimal:
+def usd_now(box: Holding, market: Market) -> Decimal:
     """What a holding costs per hour now; of one that is launched or started, the most that it may.
 
     Parts without a known price, or rate of exchange, are left out.

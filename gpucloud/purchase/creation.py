@@ -17,7 +17,7 @@ from gpucloud.ending.shutdown_timer import note_timers
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OutcomeUnknownError
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Made, Making, Resolved, named
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.resources import (
     Order,
     Ref,
@@ -41,7 +41,7 @@ AnyOrder = Order | VolumeOrder | SnapshotOrder
 
 def prepare(
     context: Context,
-    box: Box,
+    box: Holding,
     cloud: Cloud,
     order: AnyOrder,
     call: Callable[[Record], Request],
@@ -68,7 +68,7 @@ class _Recorder:
     """Journals each resource that ``prepare`` creates, before and after the call."""
 
     context: Context
-    box: Box
+    box: Holding
     order: AnyOrder
     cloud: str
 
@@ -83,13 +83,14 @@ class _Recorder:
 
     def armed(self, timers: Sequence[str], /) -> None:
         """Journals timers that were set, by this or an earlier try of the attempt."""
-        known = self.context.journal.box(self.box.id).timers
+        assert isinstance(self.box, Box)  # noqa: S101  (nothing else has timers)
+        known = self.context.journal.now_of(self.box).timers
         note_timers(self.context, self.box, (*known, *timers))
 
 
 def create(
     context: Context,
-    box: Box,
+    box: Holding,
     cloud: Cloud,
     order: AnyOrder,
     request: Request,
@@ -172,7 +173,7 @@ def _buy(cloud: Cloud, order: AnyOrder, request: Request, before: Callable[[], N
 
 def _adopt(
     context: Context,
-    box: Box,
+    box: Holding,
     cloud: Cloud,
     intent: str,
     made: Sequence[Resource],
@@ -201,12 +202,12 @@ def _adopt(
         raise
 
 
-def _resolve_refused(context: Context, box: Box, intent: str, error: CloudError) -> None:
+def _resolve_refused(context: Context, box: Holding, intent: str, error: CloudError) -> None:
     """A refusal proves that its own call created nothing, not that an earlier unanswered call did."""
     _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
 
 
-def _resolve(context: Context, box: Box, intent: str, status: Literal["closed", "watched"]) -> None:
+def _resolve(context: Context, box: Holding, intent: str, status: Literal["closed", "watched"]) -> None:
     context.journal.write(box, Resolved(intent=intent, status=status))
 
 

@@ -27,7 +27,7 @@ from gpucloud.journal.errors import ForbiddenError, JournalError, StaleWriterErr
 from gpucloud.journal.events import Made, Seen, named
 from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.planning.quota import advise
 from gpucloud.purchase.attempt import Terms, buy
@@ -162,7 +162,8 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         CleanupIncompleteError: something may still be billed.
         InterruptedBySignal: ended by a signal; nothing is left.
     """
-    box = context.journal.plan_box(
+    box = context.journal.plan(
+        Box,
         id=terms.box,
         name=terms.name,
         owner=context.owner,
@@ -170,7 +171,8 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         op=new_id("op-", context.clock(), context.randomness(10)),
         expires_at=terms.expires_at,
         facts=Facts(
-            wanted=Wanted(spec=terms.spec, disk_gib=terms.disk_gib, image=terms.image),
+            wanted=Wanted(spec=terms.spec, image=terms.image),
+            disk_gib=terms.disk_gib,
             attended=terms.attended,
             replaces=terms.instead_of.id if terms.instead_of else None,
             ceiling=terms.ceiling,
@@ -256,7 +258,7 @@ def _apart(context: Context, terms: Terms) -> Terms:
 
 def abandon(
     context: Context,
-    box: Box,
+    box: Holding,
     cause: BaseException | None,
     attempts: list[dict[str, Any]] | None = None,
     *,
@@ -366,7 +368,7 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
         end_machines(context, box, budget_s=TAKE_DOWN_S)
 
 
-def note_left(context: Context, box: Box, cloud_name: str, region: str) -> bool:
+def note_left(context: Context, box: Holding, cloud_name: str, region: str) -> bool:
     """Journals what a refused creation has made all the same; False if the cloud cannot be read.
 
     What is not found now is looked for again when the box is taken down.
@@ -389,7 +391,7 @@ def check_name(context: Context, name: str) -> None:
     Raises:
         UsageError: the name is taken.
     """
-    for box in context.journal.boxes(owner=context.owner, kind=None):
+    for box in context.journal.holdings(Holding, owner=context.owner):
         if box.name != name:
             continue
         hint = f"choose another name, or delete it: {box.removal}"

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from gpucloud.journal.policy import Rules
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.store import BilledSince
 from gpucloud.planning.plan import Candidate
 from gpucloud.policy.rules import (
@@ -107,7 +107,7 @@ class MoreCheck:
     def __init__(self, market: Callable[[], Market], clock: Callable[[], datetime]) -> None:
         self._market, self._clock = market, clock
 
-    def __call__(self, plan: Box, rules: Rules, billed_since: BilledSince) -> None:
+    def __call__(self, plan: Holding, rules: Rules, billed_since: BilledSince) -> None:
         """Counts as of this moment; the ceiling of the holding is what it adds.
 
         Raises:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import timedelta
 
 from gpucloud.journal.events import Extended, Seen
-from gpucloud.journal.facts import Facts, Volume
-from gpucloud.journal.records import Box
+from gpucloud.journal.facts import Facts, VolumeFacts
+from gpucloud.journal.records import Box, Snapshot, Volume
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
@@ -23,25 +21,14 @@ def chosen_at(volumes: Sequence[UsableVolume], cloud: str, region: str, zone: st
     return list(by_path.values())
 
 
-def ref_of(context: Context, stored: Box, kind: ResourceKind) -> Ref:
+def ref_of(context: Context, stored: Volume | Snapshot, kind: ResourceKind) -> Ref:
     """What a volume or a snapshot that is there is in its cloud."""
     return next(row.ref for row in context.journal.resources(stored.id) if row.ref.kind is kind)
 
 
-def note_use(context: Context, volume: Box, box: Box) -> None:
+def note_use(context: Context, volume: Volume, box: Box) -> None:
     """Journals that a box holds a volume from now on. Nothing is asked of a cloud."""
     now = context.clock()
-    used = replace(known(volume), holder=box.id, used_at=now)
-    context.journal.write(volume, Extended(expires_at=(box.expires_at or now) + keep_of(volume)))
+    used = VolumeFacts(holder=box.id, used_at=now)
+    context.journal.write(volume, Extended(expires_at=(box.expires_at or now) + volume.keep))
     context.journal.write(volume, Seen(facts=Facts(volume=used)))
-
-
-def known(volume: Box) -> Volume:
-    """What the journal knows of a volume besides its place and size."""
-    assert volume.volume is not None  # noqa: S101  (every volume has it)
-    return volume.volume
-
-
-def keep_of(volume: Box) -> timedelta:
-    """How long a volume is kept after its last box."""
-    return timedelta(seconds=known(volume).keep_s)

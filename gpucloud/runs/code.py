@@ -174,7 +174,7 @@ def _is_needed(context: Context, run: Run) -> bool:
     """Whether a run, or a box of it, may still want its code."""
     if run.state not in RUNS_OVER:
         return True
-    boxes = context.journal.known({each.box for each in run.attempts if each.box is not None})
+    boxes = context.journal.known(Box, {each.box for each in run.attempts if each.box is not None})
     return any(box.state not in OVER for box in boxes)
 
 

@@ -253,7 +253,7 @@ def newest_stored(context: Context, run: Run) -> Stored | None:
         CloudError: the store did not answer.
     """
     ids = [each.box for each in reversed(run.attempts) if each.box is not None]
-    boxes = {box.id: box for box in context.journal.known(set(ids))}
+    boxes = {box.id: box for box in context.journal.known(Box, set(ids))}
     found = (stored_of(context, run, boxes[each]) for each in ids if each in boxes)
     return next((stored for stored in found if stored is not None), None)
 

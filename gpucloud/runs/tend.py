@@ -410,7 +410,7 @@ class Tender:
         """
         over = run.state in RUNS_OVER and not run.keeps_box
         ids = {each.box for each in run.attempts if each.box and (each.loss or over)}
-        end_boxes(self.context, self.context.journal.known(ids))
+        end_boxes(self.context, self.context.journal.known(Box, ids))
 
     def _restart(self, run: Run) -> Tended:
         """Makes another attempt."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpucloud.clouds.cloud import Clouds
 from gpucloud.journal.leases import claim, this_process
 from gpucloud.journal.lifecycle import Claim, Lease
-from gpucloud.journal.records import Box, Run
+from gpucloud.journal.records import Box, H, Run
 from gpucloud.journal.store import Journal
 from gpucloud.resources import Search
 from gpucloud.runtime.events import Event, Noticed, Progress, Sink, Warned, ignore
@@ -99,9 +99,9 @@ class Context:
         """Whether no living process works on a box with this lease."""
         return self.claim(lease) is not Claim.HELD
 
-    def take(self, box: Box, *, by_force: bool = False) -> Box | None:
-        """Takes a box's lease; ``None`` while its holder lives, unless ``by_force``."""
-        return self.journal.take(box.id, self.lease(), claim=self.claim, by_force=by_force)
+    def take(self, holding: H, *, by_force: bool = False) -> H | None:
+        """Takes the lease of a holding; ``None`` while its holder lives, unless ``by_force``."""
+        return self.journal.take(holding, self.lease(), claim=self.claim, by_force=by_force)
 
     def take_run(self, run: Run, *, by_force: bool = False) -> Run | None:
         """Takes a run's lease; ``None`` while its holder lives, unless ``by_force``, and once it is over."""

@@ -18,12 +18,11 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.shutdown_timer import move_timers
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
-from gpucloud.journal.facts import Facts
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, VolumeFacts
 from gpucloud.journal.lifecycle import OVER, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Volume
 from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
-from gpucloud.purchase.volume_use import chosen_at, keep_of, known, ref_of
+from gpucloud.purchase.volume_use import chosen_at, ref_of
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
@@ -43,7 +42,7 @@ def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]
     Raises:
         UsageError: one cannot be used, or another process works on it.
     """
-    taken: list[Box] = []
+    taken: list[Volume] = []
     found: list[UsableVolume] = []
     try:
         for group in usable_volumes(context.journal, context.owner, spec, context.clock()):
@@ -82,7 +81,7 @@ def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> l
             context.tell("volume", f"attaching {each.volume.name} for {each.path}")
             call = partial(_attach, cloud, disk, box.machine(0), number)
             found.append((each, context.tasks.run(call, ATTACH_TIMEOUT_S)))
-            _move_tag(context, cloud, context.journal.box(each.volume.id), disk)
+            _move_tag(context, cloud, context.journal.now_of(each.volume), disk)
     _let_go_of_others(context, volumes, {each.volume.id for each in chosen})
     return found
 
@@ -93,11 +92,12 @@ def free_unused(context: Context) -> bool:
     Returns:
         Whether there were any.
     """
-    held = [each for each in _volumes(context) if each.is_in_use and each.state is BoxState.READY]
-    holders = {box.id: box for box in context.journal.known({known(each).holder for each in held})}
+    volumes = context.journal.holdings(Volume, owner=context.owner)
+    held = [each for each in volumes if each.is_in_use and each.state is BoxState.READY]
+    holders = {box.id: box for box in context.journal.known(Box, {each.holder for each in held})}
     found = False
     for volume in held:
-        holder = holders.get(known(volume).holder)
+        holder = holders.get(volume.holder)
         if holder is None or holder.state in OVER:
             ended_at = holder.ended_at if holder else None
             _free(context, volume, ended_at or context.clock())
@@ -105,14 +105,14 @@ def free_unused(context: Context) -> bool:
     return found
 
 
-def _free(context: Context, volume: Box, used_at: datetime) -> None:
+def _free(context: Context, volume: Volume, used_at: datetime) -> None:
     """Journals that a volume is not in use since a moment; its tag follows, or the next use moves it."""
     taken = context.take(volume)
     if taken is None:
         return
     try:
-        end = used_at.replace(microsecond=0) + keep_of(taken)
-        free = replace(known(taken), holder="", used_at=used_at)
+        end = used_at.replace(microsecond=0) + taken.keep
+        free = VolumeFacts(holder="", used_at=used_at)
         context.journal.write(taken, Extended(expires_at=end))
         context.journal.write(taken, Seen(facts=Facts(volume=free)))
         with context.tasks.within(FREE_S):  # other clouds are not held up by one that does not answer
@@ -131,9 +131,9 @@ def _free(context: Context, volume: Box, used_at: datetime) -> None:
 def _let_go_of_others(context: Context, volumes: Sequence[UsableVolume], used: set[str]) -> None:
     """Gives back the volumes of other places, at which the launch has tried before."""
     for each in volumes:
-        volume = context.journal.box(each.volume.id)
-        if volume.id not in used and known(volume).holder:
-            context.journal.write(each.volume, Seen(facts=Facts(volume=replace(known(volume), holder=""))))
+        volume = context.journal.now_of(each.volume)
+        if volume.id not in used and volume.is_in_use:
+            context.journal.write(each.volume, Seen(facts=Facts(volume=VolumeFacts(holder=""))))
 
 
 def _attach(cloud: Cloud, disk: Ref, machine: Ref, number: int) -> Sequence[str]:
@@ -141,10 +141,6 @@ def _attach(cloud: Cloud, disk: Ref, machine: Ref, number: int) -> Sequence[str]
     return cloud.ask(Volumes, what, lambda volumes: volumes.attach(disk, machine, number))
 
 
-def _move_tag(context: Context, cloud: Cloud, volume: Box, disk: Ref) -> None:
+def _move_tag(context: Context, cloud: Cloud, volume: Volume, disk: Ref) -> None:
     no_timers = KnownTimers((), lambda _: None)
     context.tasks.run(partial(move_timers, cloud, [disk], volume.expires_at, no_timers), ATTACH_TIMEOUT_S)
-
-
-def _volumes(context: Context) -> list[Box]:
-    return context.journal.boxes(owner=context.owner, kind=Kind.VOLUME)

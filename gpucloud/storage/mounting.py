@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.journal.events import Seen
-from gpucloud.journal.facts import Facts
-from gpucloud.journal.records import Box
-from gpucloud.purchase.volume_use import known
+from gpucloud.journal.facts import Facts, VolumeFacts
+from gpucloud.journal.records import Box, Volume
 from gpucloud.resources import State
 from gpucloud.runtime.context import Context
 from gpucloud.spec.mounts import mount as read_mount
@@ -26,7 +24,7 @@ LABEL_DIGITS = 7
 """ext4 takes 16 characters."""
 
 
-def label_of(volume: Box) -> str:
+def label_of(volume: Volume) -> str:
     """The label of a volume's file system, by which it is mounted."""
     return LABEL + volume.id[-LABEL_DIGITS:]
 
@@ -40,8 +38,8 @@ def mount_all(context: Context, node: Target, attached: Sequence[Attached]) -> N
         NotMountedError: the node refused.
     """
     # Copies first: until a copy has a label of its own, its source cannot be told from it.
-    for each, devices in sorted(attached, key=lambda found: not known(found[0].volume).label):
-        told = known(context.journal.box(each.volume.id))
+    for each, devices in sorted(attached, key=lambda found: not found[0].volume.label):
+        told = context.journal.now_of(each.volume)
         context.tell("volume", f"mounting {each.volume.name} at {each.path}")
         call = partial(
             mount,
@@ -53,7 +51,7 @@ def mount_all(context: Context, node: Target, attached: Sequence[Attached]) -> N
             copied=told.label,
         )
         context.tasks.run(call, MOUNT_TIMEOUT_S)
-        context.journal.write(each.volume, Seen(facts=Facts(volume=replace(told, mounted=True))))
+        context.journal.write(each.volume, Seen(facts=Facts(volume=VolumeFacts(mounted=True))))
 
 
 def write_out(context: Context, box: Box) -> None:

@@ -13,10 +13,9 @@ from gpucloud.clouds.abilities import Images, Snapshots
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Record
 from gpucloud.errors import CloudError, ErrorClass, GpucloudError
-from gpucloud.journal.facts import Facts, Snapshot, Wanted
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, SnapshotFacts
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Snapshot
 from gpucloud.planning.snapshot_plan import SnapshotPlan
 from gpucloud.purchase.volume_use import ref_of
 from gpucloud.resources import Request, ResourceKind, SnapshotOrder, State
@@ -33,7 +32,7 @@ DAY = timedelta(days=1)
 
 def create_snapshot(
     context: Context, plan: SnapshotPlan, holder: Box | None, *, attended: bool = False
-) -> Box:
+) -> Snapshot:
     """Creates a snapshot as planned, and leaves nothing behind if that fails.
 
     Args:
@@ -45,40 +44,38 @@ def create_snapshot(
     Raises: as :func:`gpucloud.storage.storage_purchase.buy`; and ConnectionFailedError, if the holder does
         not answer.
     """
-    source, known = plan.source, plan.source.volume
+    source = plan.source
     if holder is not None and holder.state is not BoxState.STOPPED:
         _write_out(context, holder)
     cloud, order = context.clouds.usable(plan.place.cloud), _order(context, plan)
-    is_image = source.kind is Kind.BOX
-    calls = _image_calls(cloud, order, plan.billed) if is_image else _snapshot_calls(cloud, order)
+    volume = None if isinstance(source, Box) else source
+    calls = _snapshot_calls(cloud, order) if volume else _image_calls(cloud, order, plan.billed)
     facts = Facts(
-        wanted=Wanted(spec={}, disk_gib=plan.size_gib),
+        disk_gib=plan.size_gib,
         listed=plan.listed,
         ceiling=plan.ceiling,
         attended=attended,
-        snapshot=Snapshot(
+        snapshot=SnapshotFacts(
             of=source.name,
-            zone=source.place.zone if source.place else None,
-            mounted=known is not None and known.mounted,
-            label="" if is_image else label_of(source),
-            bootable=is_image,
+            of_zone=source.place.zone if source.place else None,
+            mounted=volume.mounted if volume else None,
+            label=label_of(volume) if volume else None,
+            bootable=volume is None,
             arch=plan.arch,
             billed=plan.billed,
         ),
     )
     calls = replace(calls, told=f"{calls.told} of {source.name} in {cloud.name} {order.region}")
     try:
-        return buy(
-            context, cloud, order, calls, name=plan.name, kind=Kind.SNAPSHOT, place=plan.place, facts=facts
-        )
+        return buy(context, Snapshot, cloud, order, calls, name=plan.name, place=plan.place, facts=facts)
     except CloudError as error:
-        unused = known is not None and known.used_at is None
+        unused = volume is not None and volume.used_at is None
         if error.error_class is ErrorClass.UNSUPPORTED and unused:
             error.hint = f"no box has used it yet: gpucloud launch --volume {source.name}:/data"
         raise
 
 
-def wait_complete(context: Context, snapshot: Box, kind: ResourceKind = ResourceKind.SNAPSHOT) -> None:
+def wait_complete(context: Context, snapshot: Snapshot, kind: ResourceKind = ResourceKind.SNAPSHOT) -> None:
     """Waits until a volume can be filled from a snapshot, or a box can boot from its image.
 
     Args:
@@ -151,13 +148,13 @@ def _write_out(context: Context, holder: Box) -> None:
 
 
 def _order(context: Context, plan: SnapshotPlan) -> SnapshotOrder:
-    ids, source = new_ids(context, Kind.SNAPSHOT, plan.name, plan.place, plan.keep), plan.source
+    ids, source = new_ids(context, Snapshot, plan.name, plan.place, plan.keep), plan.source
     return SnapshotOrder(
         key=ids.key,
         name=ids.name,
         account=plan.place.account,
         region=plan.place.region,
-        of=source.machine(0) if source.kind is Kind.BOX else ref_of(context, source, ResourceKind.DISK),
+        of=source.machine(0) if isinstance(source, Box) else ref_of(context, source, ResourceKind.DISK),
         size_gib=plan.size_gib,
         keep_days=math.ceil(plan.keep / DAY) + 1,
         tags=ids.tags,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
@@ -13,9 +14,8 @@ from gpucloud.clouds.provider import Record
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
 from gpucloud.journal.facts import Facts, Place
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState, new_id
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Snapshot, Volume
 from gpucloud.policy.budget_check import check_of
 from gpucloud.purchase.creation import CREATE_TIMEOUT_S, PREPARE_TIMEOUT_S, create, prepare
 from gpucloud.purchase.failover import abandon, check_name, note_left
@@ -36,6 +36,8 @@ from gpucloud.resources import (
 from gpucloud.runtime.context import Context
 
 Order = VolumeOrder | SnapshotOrder
+Stored = Volume | Snapshot
+S = TypeVar("S", Volume, Snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +55,11 @@ class Ids:
     tags: Tags
 
 
-def new_ids(context: Context, kind: Kind, name: str, place: Place, keep: timedelta) -> Ids:
-    """New ids for something of a kind that is bought in a place, and is kept for a while."""
+def new_ids(context: Context, of: type[Stored], name: str, place: Place, keep: timedelta) -> Ids:
+    """New ids for something of a type that is bought in a place, and is kept for a while."""
     now = context.clock().replace(microsecond=0)
-    id_ = new_id(f"{kind[0]}-", now, context.randomness(10))
+    id_ = new_id(f"{of.kind[0]}-", now, context.randomness(10))
     op = new_id("op-", now, context.randomness(10))
-    names = {Kind.VOLUME: {"volume": name}, Kind.SNAPSHOT: {"snapshot": name}}[kind]
     return Ids(
         key=token_for(op=op, account=place.account, region=place.region, zone=place.zone or "", attempt=1),
         name=cloud_name(name, id_),
@@ -69,7 +70,8 @@ def new_ids(context: Context, kind: Kind, name: str, place: Place, keep: timedel
             run="",
             expires=expires_text(now + keep),
             retain=True,
-            **names,
+            volume=name if of is Volume else "",
+            snapshot=name if of is Snapshot else "",
         ),
     )
 
@@ -95,26 +97,26 @@ class Calls:
 
 def buy(
     context: Context,
+    of: type[S],
     cloud: Cloud,
     order: Order,
     calls: Calls,
     *,
     name: str,
-    kind: Kind,
     place: Place,
     facts: Facts,
-) -> Box:
+) -> S:
     """Buys what an order names, and leaves nothing behind if that fails.
 
     What is ``attended`` by its facts ends with this process, which still holds it afterwards.
 
     Args:
         context: clouds, journal, clock and progress of this call.
+        of: what it is in the journal.
         cloud: the cloud.
         order: what is bought.
         calls: how it is prepared, and what is made.
         name: its name in the journal.
-        kind: its kind.
         place: where it is made.
         facts: what else is known of it.
 
@@ -128,7 +130,8 @@ def buy(
     """
     check_name(context, name)
     limits = check_of(context)
-    bought = context.journal.plan_box(
+    bought = context.journal.plan(
+        of,
         id=order.tags.box,
         name=name,
         owner=context.owner,
@@ -137,7 +140,6 @@ def buy(
         expires_at=order.tags.ends_at,
         facts=facts,
         lease=context.lease(),
-        kind=kind,
         limits=limits,
         forbids=None if context.market is None else MoreCheck(context.market, context.clock),
     )
@@ -155,10 +157,10 @@ def buy(
         raise
     if not facts.attended:
         context.journal.release(bought)
-    return context.journal.box(bought.id)
+    return context.journal.now_of(bought)
 
 
-def _buy(context: Context, bought: Box, cloud: Cloud, order: Order, *, calls: Calls, place: Place) -> None:
+def _buy(context: Context, bought: Stored, cloud: Cloud, order: Order, *, calls: Calls, place: Place) -> None:
     """Writes the intent, prepares, creates, and journals what was made."""
     intent = f"{bought.op}.1"
     intended = Intended(

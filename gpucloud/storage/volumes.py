@@ -7,9 +7,8 @@ from functools import partial
 from gpucloud.clouds.abilities import Volumes
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Record
-from gpucloud.journal.facts import Facts, Snapshot, Volume, Wanted
-from gpucloud.journal.kinds import Kind
-from gpucloud.journal.records import Box
+from gpucloud.journal.facts import Facts, VolumeFacts
+from gpucloud.journal.records import Volume
 from gpucloud.planning.volume_plan import VolumePlan
 from gpucloud.purchase.volume_use import ref_of
 from gpucloud.resources import Request, ResourceKind, VolumeOrder
@@ -17,7 +16,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.storage.storage_purchase import Calls, buy, new_ids
 
 
-def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False) -> Box:
+def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False) -> Volume:
     """Creates a volume, and leaves nothing behind if that fails.
 
     One that is ``attended`` ends with this process, which still holds it afterwards, or with its box.
@@ -26,7 +25,7 @@ def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False)
     """
     cloud = context.clouds.usable(plan.place.cloud)
     order = _order(context, plan)
-    source = plan.snapshot.snapshot if plan.snapshot and plan.snapshot.snapshot else Snapshot()
+    source = plan.snapshot
     calls = Calls(
         prepare=partial(_prepare, cloud, order),
         made=(ResourceKind.DISK,),
@@ -34,24 +33,28 @@ def create_volume(context: Context, plan: VolumePlan, *, attended: bool = False)
     )
     return buy(
         context,
+        Volume,
         cloud,
         order,
         calls,
         name=plan.name,
-        kind=Kind.VOLUME,
         place=plan.place,
         facts=Facts(
-            wanted=Wanted(spec={}, disk_gib=plan.size_gib),
+            disk_gib=plan.size_gib,
             listed=plan.listed,
             ceiling=plan.ceiling,
             attended=attended,
-            volume=Volume(keep_s=plan.keep.total_seconds(), mounted=source.mounted, label=source.label),
+            volume=VolumeFacts(
+                keep_s=plan.keep.total_seconds(),
+                mounted=source.mounted if source else None,
+                label=source.label if source else None,
+            ),
         ),
     )
 
 
 def _order(context: Context, plan: VolumePlan) -> VolumeOrder:
-    ids, place = new_ids(context, Kind.VOLUME, plan.name, plan.place, plan.keep), plan.place
+    ids, place = new_ids(context, Volume, plan.name, plan.place, plan.keep), plan.place
     return VolumeOrder(
         key=ids.key,
         name=ids.name,

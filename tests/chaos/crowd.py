@@ -20,7 +20,7 @@ from gpucloud.journal.events import Planned, Seen, StateChanged, Taken
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease, claim_on, new_id
-from gpucloud.journal.records import StoredEvent
+from gpucloud.journal.records import Box, StoredEvent
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import verify
 from tests.forked import Forked, ForkServer
@@ -87,7 +87,7 @@ class _Member:
             case 1:
                 living = self.journal.boxes(owner="u")  # once: others end them meanwhile
                 for box in chance.sample(living, min(len(living), 1)):
-                    self._end(box.id, by_force=chance.random() < 0.3)
+                    self._end(box, by_force=chance.random() < 0.3)
             case 2:
                 self.journal.boxes(owner="u", over=True)
             case _:
@@ -95,22 +95,23 @@ class _Member:
                     if self.journal.observe(box, Facts(replaced=name)):
                         self.tell("seen", box.id, name)
 
-    def _end(self, box: str, *, by_force: bool) -> None:
+    def _end(self, box: Box, *, by_force: bool) -> None:
         taken = self.journal.take(box, self._lease(), claim=self._claim, by_force=by_force)
         if taken is None:
             return
-        self.tell("taken", box, f"{taken.epoch}")
+        self.tell("taken", box.id, f"{taken.epoch}")
         if taken.state is not BoxState.FAILED:
             try:
                 self.journal.write(taken, StateChanged(state=BoxState.FAILED))
-                self.tell("state", box, "failed")
+                self.tell("state", box.id, "failed")
             except (StaleWriterError, ValueError):  # another was faster: to take it, or to end it
-                self.tell("refused", box)
+                self.tell("refused", box.id)
 
     def _plan(self, chance: random.Random, name: str) -> None:
         box = new_id("b-", now(), chance.randbytes(10))
         try:
-            self.journal.plan_box(
+            self.journal.plan(
+                Box,
                 id=box,
                 name=name,
                 owner="u",

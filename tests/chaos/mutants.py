@@ -184,7 +184,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came back is deleted",
-        "gpucloud/journal/box_state.py",
+        "gpucloud/journal/holding_state.py",
         'known.state in {"gone", "gone_once"}',
         "known.state in set[str]()",
         (*ENGINE, *SWEEP),
@@ -217,8 +217,8 @@ MUTANTS = (
     Mutant(
         "what is over is looked at once more",
         "gpucloud/ending/reconcile.py",
-        "        for box in due.over:\n",
-        "        for box in ():\n",
+        "        for over in due.over:\n",
+        "        for over in ():\n",
     ),
     Mutant(
         "another account's answer counts for nothing",
@@ -385,14 +385,14 @@ MUTANTS = (
     Mutant(
         "who lost a box makes no create call",
         "gpucloud/journal/store.py",
-        "        if epoch != box.epoch:\n",
+        "        if epoch != holding.epoch:\n",
         "        if False:\n",
         LEASES,
     ),
     Mutant(
         "who holds a box still holds it after a look",
         "gpucloud/journal/store.py",
-        "        if now.epoch != box.epoch:\n            raise",
+        "        if now.epoch != holding.epoch:\n            raise",
         "        if False:\n            raise",
         LEASES,
     ),

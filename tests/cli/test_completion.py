@@ -14,9 +14,9 @@ import pytest
 
 from docs.command_line import COMMAND_LINE, command_line, written
 from gpucloud.cli.completing import completions
-from gpucloud.journal.facts import Facts, Snapshot
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, SnapshotFacts, VolumeFacts
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.journal.store import Journal
 from gpucloud_sandbox.client import Endpoint
 from tests.builders import START, some_tags
@@ -209,14 +209,15 @@ def test_images_of_ones_own_and_what_can_be_copied_are_offered(
     state = tmp_path / "state"
     state.mkdir()
     journal = Journal.open(state / "journal.db", lambda: START)
-    holdings = {
-        "work": (Kind.BOX, Facts()),
-        "data": (Kind.VOLUME, Facts()),
-        "monday": (Kind.SNAPSHOT, Facts(snapshot=Snapshot(bootable=True))),
-        "middle": (Kind.SNAPSHOT, Facts(snapshot=Snapshot(of="data"))),
+    holdings: dict[str, tuple[type[Holding], Facts]] = {
+        "work": (Box, Facts()),
+        "data": (Volume, Facts(volume=VolumeFacts(keep_s=60))),
+        "monday": (Snapshot, Facts(snapshot=SnapshotFacts(bootable=True))),
+        "middle": (Snapshot, Facts(snapshot=SnapshotFacts(of="data"))),
     }
     for name, (kind, facts) in holdings.items():
-        journal.recover_box(
+        journal.recover(
+            kind,
             id=f"b-{name}",
             name=name,
             tags=some_tags(owner="u-me"),
@@ -225,7 +226,6 @@ def test_images_of_ones_own_and_what_can_be_copied_are_offered(
             expires_at=None,
             facts=facts,
             resources=(),
-            kind=kind,
         )
     journal.close()
     asked = ("gpucloud", *line)

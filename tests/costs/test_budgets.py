@@ -23,14 +23,13 @@ from gpucloud.costs.budgets import (
 from gpucloud.errors import BudgetError
 from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
 from gpucloud.journal.facts import Ceiling, Gpu, Node, Offer, Place, Price, Usage, Wanted
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.plain import plain, reader
 from gpucloud.journal.records import Box
 from gpucloud.resources import State
 from gpucloud_pricing import Market
 from gpucloud_pricing.purchases import Purchase
-from tests.builders import a_box
+from tests.builders import a_box, a_volume
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -176,7 +175,7 @@ def test_a_budget_that_is_used_up_ends_the_boxes_it_counts_and_leaves_what_holds
         billed(3, ends_in=5, nodes=(node,), owner="me"),
         billed(3, ends_in=5, nodes=(node,), owner="me", id="b-2", state=BoxState.STOPPED),
         billed(3, ends_in=5, nodes=(node,), id="b-3", owner="you"),
-        billed(3, ends_in=5, owner="me", id="v-1", kind=Kind.VOLUME),
+        a_volume(owner="me", usage=billed(3, ends_in=5).usage),
     ]
     mine = Match(owners=("me",))
     used = a_budget("18", action=Action.DOWN, match=mine)

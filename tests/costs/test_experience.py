@@ -13,7 +13,7 @@ from gpucloud.costs.experience import experiences
 from gpucloud.journal.events import Intended, Made, StateChanged
 from gpucloud.journal.facts import Facts, NamedRef, Node, Offer, Place
 from gpucloud.journal.lifecycle import BoxState, Lease
-from gpucloud.journal.records import SpotRun
+from gpucloud.journal.records import Box, SpotRun
 from gpucloud.journal.store import Journal
 from gpucloud.resources import State
 from gpucloud_pricing.purchases import Purchase
@@ -65,8 +65,8 @@ def test_the_journal_tells_of_spot_machines_until_they_were_last_seen(
         place=Place(cloud="aws", region="us-east-1"),
         offer=Offer(instance_type="g4dn.xlarge", purchase=purchase),
     )
-    box = journal.plan_box(
-        id="b-1", name="x", owner="me", run_id=None, op="op", expires_at=None, facts=facts, lease=lease
+    box = journal.plan(
+        Box, id="b-1", name="x", owner="me", run_id=None, op="op", expires_at=None, facts=facts, lease=lease
     )
     values: dict[str, Any] = {
         "op": "op",

@@ -120,7 +120,7 @@ def test_groups_add_up_to_the_total_and_lose_no_unknown(boxes: list[Box], keys: 
     for currency in sums.keys() | total.keys():
         assert abs(sums.get(currency, Decimal(0)) - total.get(currency, Decimal(0))) < Decimal("0.005")
     unknown = {name for group in groups for names in group.unknown.values() for name in names}
-    assert unknown == {charge.box.name for charge in whole.charges if charge.amount is None}
+    assert unknown == {charge.holding.name for charge in whole.charges if charge.amount is None}
 
 
 def test_a_group_without_a_price_has_no_total_and_says_why() -> None:

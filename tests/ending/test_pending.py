@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from gpucloud.ending.pending import price_per_hour
-from gpucloud.journal.facts import Price, Wanted
+from gpucloud.journal.facts import Price
 from gpucloud.resources import ResourceKind
 from tests.builders import a_box, a_ref
 
@@ -31,7 +31,7 @@ def test_what_is_left_has_the_price_of_its_kind(cloud: str, kind: ResourceKind, 
     box = a_box(
         price=Price(amount=Decimal("0.5"), currency="USD"),
         listed=LISTED,
-        wanted=Wanted(spec={}, disk_gib=100),
+        disk_gib=100,
     )
     price = price_per_hour(box, a_ref(cloud=cloud, kind=kind))
     assert (price and price.amount) == (Decimal(amount) if amount else None)
@@ -39,5 +39,5 @@ def test_what_is_left_has_the_price_of_its_kind(cloud: str, kind: ResourceKind, 
 
 @pytest.mark.parametrize("kind", [ResourceKind.INSTANCE, ResourceKind.DISK, ResourceKind.ADDRESS])
 def test_a_price_that_was_not_known_at_the_launch_is_unknown(kind: ResourceKind) -> None:
-    assert price_per_hour(a_box(wanted=Wanted(spec={}, disk_gib=100)), a_ref(kind=kind)) is None
+    assert price_per_hour(a_box(disk_gib=100), a_ref(kind=kind)) is None
     assert price_per_hour(a_box(listed=LISTED), a_ref(kind=ResourceKind.DISK)) is None, "of which size?"

@@ -23,6 +23,7 @@ from gpucloud.journal.events import Gone, GoneOnce, Made, StateChanged, named
 from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, Lease
+from gpucloud.journal.records import Box
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import (
     ResourceKind,
@@ -163,9 +164,9 @@ def test_a_launch_that_somebody_works_on_is_no_remains(bench: Bench) -> None:
     living = Lease(
         host=socket.gethostname(), boot=init.boot, pid=1, started=_started_of_init(), beat=bench.clock()
     )
-    facts = Facts(wanted=Wanted(spec={}, disk_gib=100, image="x"))
-    context.journal.plan_box(
-        id="b-1", name="x", owner=OWNER, run_id=None, op="o", expires_at=None, facts=facts, lease=living
+    facts = Facts(wanted=Wanted(spec={}, image="x"), disk_gib=100)
+    context.journal.plan(
+        Box, id="b-1", name="x", owner=OWNER, run_id=None, op="o", expires_at=None, facts=facts, lease=living
     )
     assert remains(context, context.journal.boxes(owner=OWNER)) == []
 

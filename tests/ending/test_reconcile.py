@@ -262,7 +262,7 @@ def test_what_somebody_else_has_taken_meanwhile_is_left_to_them(bench: Bench) ->
 
     class Hurried(WithClock):
         def server_time(self) -> datetime:
-            assert journal.take(box.id, somebody(), claim=lambda _: Claim.FREE)
+            assert journal.take(box, somebody(), claim=lambda _: Claim.FREE)
             return self.cloud.clock() + timedelta(hours=2)
 
     bench.kind = Hurried
@@ -368,7 +368,7 @@ def test_a_sweep_leaves_a_box_to_who_works_on_it(bench: Bench) -> None:
         elsewhere, finish(elsewhere, begin(elsewhere, Search(owner=OWNER))), Market.load()
     )
     assert [each.id for each in recovered] == [box.id]
-    assert elsewhere.journal.take(box.id, somebody(), claim=lambda _: Claim.FREE)
+    assert elsewhere.journal.take(box, somebody(), claim=lambda _: Claim.FREE)
     [trouble] = end(elsewhere, found, Market.load())
     assert "another process works on" in str(trouble)
     assert bench.machines() == 1

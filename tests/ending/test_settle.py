@@ -67,7 +67,7 @@ def test_settling_leaves_what_another_owner_owes(bench: Bench) -> None:
 def test_settling_leaves_what_another_process_settles(bench: Bench) -> None:
     box = over_with_a_group(bench, "one")
     context = bench.context()
-    assert context.journal.take(box.id, somebody(), claim=lambda _: Claim.FREE) is not None
+    assert context.journal.take(box, somebody(), claim=lambda _: Claim.FREE) is not None
     assert settle(context, budget_s=60) == []
     assert group_of(context, box) == "made"
 
@@ -123,7 +123,7 @@ def test_what_a_launch_that_lost_its_box_has_made_is_left_to_who_keeps_it(bench:
     """Another process took the box over, and does not end it."""
     context = bench.context()
     box = launch(context, bench.terms(), bench.offers())
-    other = context.journal.take(box.id, somebody(), claim=lambda _: Claim.HELD, by_force=True)
+    other = context.journal.take(box, somebody(), claim=lambda _: Claim.HELD, by_force=True)
     assert other is not None
     abandon(context, box, CloudError("no", error_class=ErrorClass.SERVER, cloud="aws"))
     assert ("down", "box 'x' was taken over by another gpucloud") in [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -17,15 +18,16 @@ from gpucloud.ending.recover import adopt_box, state_of
 from gpucloud.ending.sweep import OLD_ENOUGH, Find, SweepReason, end, judge, look, look_again
 from gpucloud.errors import CleanupIncompleteError
 from gpucloud.journal.events import StateChanged
-from gpucloud.journal.facts import Place, Volume
+from gpucloud.journal.facts import Place
 from gpucloud.journal.lifecycle import BoxState, Lease, new_id
+from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.verification import verify
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import BadTags, Resource, ResourceKind, Search, State, Tags, UnreadableRegion, rfc3339
 from gpucloud_pricing import Market
 from gpucloud_pricing.purchases import Purchase
 from tests.bench import Bench
-from tests.builders import START, Clock, a_box, a_machine, a_ref, a_resource, some_tags
+from tests.builders import START, Clock, a_box, a_machine, a_ref, a_resource, a_volume, some_tags
 from tests.journals import lose_journal
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, VANISHING, MemoryProvider, Temperament
 
@@ -52,10 +54,10 @@ def found(
     )
 
 
-def known(state: BoxState, **changes: Any) -> Any:
-    """The journal's box of the same name."""
+def known(state: BoxState, made: Callable[..., Holding] = a_box, **changes: Any) -> Any:
+    """The journal's box of the same id, or volume."""
     values: dict[str, Any] = {"id": "b-x", "owner": OWNER, "state": state, "expires_at": NOW + AN_HOUR}
-    return a_box(**{**values, "place": PLACE, **changes})
+    return made(**{**values, "place": PLACE, **changes})
 
 
 def stopped(*, billed: bool = False, **tags: str) -> Resource:
@@ -152,13 +154,13 @@ CASES: list[tuple[str, Resource, Any, SweepReason | None]] = [
     (
         "a volume that a box holds is not past its deadline",
         volume(expires=EARLIER),
-        known(BoxState.READY, expires_at=NOW - A_MINUTE, volume=Volume(keep_s=1, holder="b-y")),
+        known(BoxState.READY, a_volume, expires_at=NOW - A_MINUTE, holder="b-y"),
         None,
     ),
     (
         "a volume that nobody holds is",
         volume(expires=EARLIER),
-        known(BoxState.READY, expires_at=NOW - A_MINUTE, volume=Volume(keep_s=1)),
+        known(BoxState.READY, a_volume, expires_at=NOW - A_MINUTE),
         SweepReason.PAST_DEADLINE,
     ),
     ("a stopped box's is wanted", found(), known(BoxState.STOPPED), None),
@@ -466,7 +468,7 @@ def test_a_found_box_is_as_it_was(bench: Bench) -> None:
     discovery = finish(context, begin(context, Search(owner=OWNER)))
     [(owner, resources)] = by_box(discovery.resources)
     box = adopt_box(context, resources, BoxState.READY, MARKET)
-    assert box is not None
+    assert isinstance(box, Box)
     assert (owner, box.name, box.run_id, box.op) == (OWNER, before.name, "ci-7", before.op)
     assert box.expires_at == before.expires_at
     assert (box.place, box.nodes) == (before.place, before.nodes)

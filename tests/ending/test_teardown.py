@@ -15,10 +15,9 @@ from gpucloud.ending.unrecorded import end_unrecorded
 from gpucloud.errors import CleanupIncompleteError, ErrorClass
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Hashed, Intended, StateChanged
-from gpucloud.journal.facts import Facts, Volume
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, VolumeFacts
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.journal.records import Box
+from gpucloud.journal.records import Box, Volume
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import Machine, Ref, ResourceKind
 from tests.bench import Bench
@@ -144,19 +143,19 @@ def test_without_the_journal_and_without_time_a_box_is_owed(bench: Bench) -> Non
         end_unrecorded(bench.context(), box, budget_s=0)
 
 
-def a_volume(bench: Bench) -> Box:
+def a_volume(bench: Bench) -> Volume:
     """A volume whose create call has no answer."""
     context = bench.context()
-    volume = context.journal.plan_box(
+    volume = context.journal.plan(
+        Volume,
         id="v-1",
         name="data",
         owner=context.owner,
         run_id=None,
         op="op-v",
         expires_at=None,
-        facts=Facts(volume=Volume(keep_s=60)),
+        facts=Facts(volume=VolumeFacts(keep_s=60)),
         lease=context.lease(),
-        kind=Kind.VOLUME,
     )
     intended = Intended(
         intent="op-v.1",

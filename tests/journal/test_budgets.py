@@ -29,7 +29,8 @@ TERMS = Terms(amount=Decimal(35), currency="USD", per=Per.MONTH, match=Match(), 
 
 def plan(journal: Journal, name: str, owner: str = "me") -> Box:
     """Ten dollars at most."""
-    return journal.plan_box(
+    return journal.plan(
+        Box,
         id=f"b-{name}",
         name=name,
         owner=owner,

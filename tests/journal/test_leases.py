@@ -163,14 +163,15 @@ def test_what_was_taken_over_is_not_renewed_by_who_lost_it(tmp_path: Path) -> No
     journal = Journal.open(tmp_path / "journal.db", Clock())
     other = Journal.open(tmp_path / "journal.db", Clock())
     box = planned(journal)
-    taken = other.take(box.id, elsewhere(Clock()), claim=lambda _: Claim.SILENT)
+    taken = other.take(box, elsewhere(Clock()), claim=lambda _: Claim.SILENT)
     journal.renew()
     assert taken is not None
     assert other.box(box.id).lease == taken.lease
 
 
 def planned(journal: Journal) -> Box:
-    return journal.plan_box(
+    return journal.plan(
+        Box,
         id="b-1",
         name="x",
         owner="u",
@@ -189,9 +190,7 @@ def planned(journal: Journal) -> Box:
 def test_a_box_is_taken_from_a_living_holder_by_force_alone(bench: Bench, by_force: bool) -> None:
     context = bench.context()
     box = planned(context.journal)
-    taken = context.journal.take(
-        box.id, elsewhere(bench.clock), claim=lambda _: Claim.HELD, by_force=by_force
-    )
+    taken = context.journal.take(box, elsewhere(bench.clock), claim=lambda _: Claim.HELD, by_force=by_force)
     assert (taken is not None) is by_force
     if taken is not None:
         with pytest.raises(StaleWriterError):
@@ -310,7 +309,7 @@ def being_ended_elsewhere(bench: Bench) -> tuple[Box, Context, Box]:
     context = bench.context()
     box = launch(context, bench.terms(), bench.offers())
     other = another(bench)
-    taken = other.journal.take(box.id, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
+    taken = other.journal.take(box, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
     assert taken is not None
     other.journal.write(taken, StateChanged(state=BoxState.DELETING))
     return box, other, taken

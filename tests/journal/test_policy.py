@@ -47,7 +47,8 @@ BEFORE_A_START = (
 
 def plan(journal: Journal, name: str, owner: str = "me", *, hours: float = 10, **spec: object) -> Box:
     """At one dollar per hour."""
-    return journal.plan_box(
+    return journal.plan(
+        Box,
         id=f"b-{name}",
         name=name,
         owner=owner,

@@ -58,7 +58,7 @@ def a_run(journal: Journal, id: str = "run-1", claim: Claim = Claim.HELD) -> Run
 
 def an_attempt(journal: Journal, run: Run, id: str = "b-1") -> Box:  # noqa: A002
     values: dict[str, Any] = {"owner": "me", "run_id": "nightly", "op": "o", "expires_at": None}
-    return journal.plan_box(id=id, name=id, facts=Facts(), lease=LEASE, run=run, **values)
+    return journal.plan(Box, id=id, name=id, facts=Facts(), lease=LEASE, run=run, **values)
 
 
 def a_loss(journal: Journal, run: Run) -> RunLost:

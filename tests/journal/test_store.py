@@ -31,11 +31,10 @@ from gpucloud.journal.events import (
     StateChanged,
     named,
 )
-from gpucloud.journal.facts import Facts, NamedRef, Node, Price, Volume, Wanted
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, NamedRef, Node, Price, SnapshotFacts, VolumeFacts
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState, Claim, Lease
-from gpucloud.journal.records import Appended, Box, NewEvent
+from gpucloud.journal.records import Appended, Box, Holding, NewEvent, Snapshot, Volume
 from gpucloud.journal.sqlite.names import box_names, volume_names
 from gpucloud.journal.store import Journal
 from gpucloud.journal.verification import verify
@@ -60,8 +59,16 @@ def a_lease(**change: Any) -> Lease:
 
 
 def a_box(journal: Journal, name: str = "x", id: str = "b-1") -> Box:  # noqa: A002
-    return journal.plan_box(
-        id=id, name=name, owner="me", run_id=None, op="op-1", expires_at=None, facts=Facts(), lease=a_lease()
+    return journal.plan(
+        Box,
+        id=id,
+        name=name,
+        owner="me",
+        run_id=None,
+        op="op-1",
+        expires_at=None,
+        facts=Facts(),
+        lease=a_lease(),
     )
 
 
@@ -85,7 +92,7 @@ def intended(n: int = 1) -> Intended:
 
 
 def test_a_box_is_there_after_the_process_is_killed(tmp_path: Path) -> None:
-    """What plan_box returned from is on disk: another process reads it after a kill -9."""
+    """What was planned is on disk: another process reads it after a kill -9."""
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[2]); from tests.journal.test_store import *;"
         "a_box(open_journal(Path(sys.argv[1]), clock)); os.kill(os.getpid(), 9)"
@@ -108,15 +115,23 @@ def test_a_living_name_is_taken_and_a_dead_one_is_free(journal: Journal) -> None
 def test_names_of_other_owners_do_not_matter(journal: Journal) -> None:
     """Uniqueness is per owner."""
     a_box(journal)
-    journal.plan_box(
-        id="b-2", name="x", owner="you", run_id=None, op="o", expires_at=None, facts=Facts(), lease=a_lease()
+    journal.plan(
+        Box,
+        id="b-2",
+        name="x",
+        owner="you",
+        run_id=None,
+        op="o",
+        expires_at=None,
+        facts=Facts(),
+        lease=a_lease(),
     )
     assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
 
 
 def test_whoever_does_something_with_a_box_tells_so_without_holding_it(journal: Journal) -> None:
     box = a_box(journal)
-    assert journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.FREE) is not None
+    assert journal.take(box, a_lease(pid=2), claim=lambda _: Claim.FREE) is not None
     journal.tell(box, Facts(host_keys=("k", ""), guests=("203.0.113.7/32",)))
     now = journal.box(box.id)
     assert (now.host_keys, now.guests) == (("k", ""), ("203.0.113.7/32",))
@@ -125,7 +140,7 @@ def test_whoever_does_something_with_a_box_tells_so_without_holding_it(journal: 
 def test_a_writer_that_was_overtaken_is_refused(journal: Journal) -> None:
     """After another process took the box, nothing of the first one's is written."""
     box = a_box(journal)
-    taken = journal.take(box.id, a_lease(pid=2), claim=lambda lease: Claim.FREE)
+    taken = journal.take(box, a_lease(pid=2), claim=lambda lease: Claim.FREE)
     assert taken is not None
     with pytest.raises(StaleWriterError):
         journal.write(box, StateChanged(state=BoxState.FAILED))
@@ -137,7 +152,8 @@ def test_who_has_lost_a_box_plans_no_other_one_in_its_place(journal: Journal) ->
     """A process that was paused beyond its lease goes on with what it knew; who holds the box replaces it."""
 
     def successor(of: Box, id: str) -> Box:  # noqa: A002
-        return journal.plan_box(
+        return journal.plan(
+            Box,
             id=id,
             name=id,
             owner="me",
@@ -150,7 +166,7 @@ def test_who_has_lost_a_box_plans_no_other_one_in_its_place(journal: Journal) ->
         )
 
     paused = a_box(journal)
-    taken = journal.take(paused.id, a_lease(pid=2), claim=lambda _: Claim.SILENT)
+    taken = journal.take(paused, a_lease(pid=2), claim=lambda _: Claim.SILENT)
     assert taken is not None
     with pytest.raises(StaleWriterError):
         successor(paused, "b-2")
@@ -171,7 +187,7 @@ def test_a_live_lease_is_not_taken(journal: Journal) -> None:
         shown.append(lease)
         return Claim.HELD
 
-    assert journal.take(box.id, a_lease(pid=2), claim=refuse) is None
+    assert journal.take(box, a_lease(pid=2), claim=refuse) is None
     assert {*shown} == {a_lease()}, "asked as often as the change is made"
     assert journal.box(box.id).epoch == box.epoch
 
@@ -371,7 +387,7 @@ def test_who_does_not_know_the_last_event_or_lost_the_box_is_stale(journal: Jour
     box = a_box(journal)
     for number in (0, 1, 3):
         assert journal.append(box.id, number, a_seen("e-1")) is Appended.STALE, number
-    taken = journal.take(box.id, a_lease(pid=2), claim=lambda lease: Claim.FREE)
+    taken = journal.take(box, a_lease(pid=2), claim=lambda lease: Claim.FREE)
     assert taken is not None
     assert journal.append(box.id, taken.number + 1, a_seen("e-1", box.epoch)) is Appended.STALE
     assert journal.append(box.id, taken.number + 1, a_seen("e-1", taken.epoch)) is Appended.WRITTEN
@@ -473,9 +489,9 @@ def test_a_journal_that_was_closed_opens_again(journal: Journal) -> None:
 
 
 VOLUME = Facts(
-    wanted=Wanted(spec={}, disk_gib=100),
+    disk_gib=100,
     listed={"disk_gb_month": Price(amount=Decimal("0.08"), currency="USD")},
-    volume=Volume(keep_s=60),
+    volume=VolumeFacts(keep_s=60),
 )
 DISK = named(a_ref(kind=ResourceKind.DISK, id="vol-1"), "n")
 
@@ -485,7 +501,8 @@ def test_a_volume_is_billed_for_its_disk_from_its_making_to_its_end(journal: Jou
     times = iter(NOW + timedelta(hours=hour) for hour in range(20))
     journal._clock = times.__next__
     a_box(journal)
-    volume = journal.plan_box(
+    volume = journal.plan(
+        Volume,
         id="v-1",
         name="data",
         owner="me",
@@ -494,7 +511,6 @@ def test_a_volume_is_billed_for_its_disk_from_its_making_to_its_end(journal: Jou
         expires_at=None,
         facts=VOLUME,
         lease=a_lease(),
-        kind=Kind.VOLUME,
     )
     with pytest.raises(NameTakenError):
         a_box(journal, name="data", id="b-2")
@@ -503,27 +519,30 @@ def test_a_volume_is_billed_for_its_disk_from_its_making_to_its_end(journal: Jou
     journal.write(volume, Resolved(intent="op-1.1", status="made", started_at=born, resources=(DISK,)))
     journal.write(volume, StateChanged(state=BoxState.READY))
     assert [box.id for box in journal.boxes(owner="me")] == ["b-1"]
-    assert [box.id for box in journal.boxes(owner="me", kind=Kind.VOLUME)] == ["v-1"]
-    assert [box.id for box in journal.boxes(owner="me", kind=None)] == ["b-1", "v-1"]
+    assert [box.id for box in journal.holdings(Volume, owner="me")] == ["v-1"]
+    assert [box.id for box in journal.holdings(Holding, owner="me")] == ["b-1", "v-1"]
     if URL not in os.environ:  # names are completed from a file
         file = tmp_path / "journal.db"
         assert box_names(file, "me") == [("x", "planned")]
         assert volume_names(file, "me") == [("data", "ready")]
     journal.write(volume, StateChanged(state=BoxState.DELETING))
     journal.write(volume, GoneOnce(resource=DISK))
-    ended = journal.box("v-1")
+    ended = journal.now_of(volume)
     [usage] = ended.usage
     assert (usage.part, usage.resource, usage.start, usage.gib) == ("disk", "vol-1", born, 100)
     assert usage.end is not None
     assert (usage.region, ended.currency) == (DISK.ref.region, "USD")
     assert ended.removal == "gpucloud volume delete data --yes"
     assert verify(journal).differences == ()
-    assert journal.box("v-1") == ended
+    assert journal.holding(Volume, "v-1") == ended
+    with pytest.raises(KeyError):
+        journal.box("v-1")
 
 
 def test_a_volume_that_was_found_is_billed_since_it_was_made(journal: Journal) -> None:
     tags = Tags(owner="me", box="v-1", op="op-1", run="", expires="none", volume="data", retain=True)
-    found = journal.recover_box(
+    found = journal.recover(
+        Volume,
         id="v-1",
         name="data",
         tags=tags,
@@ -532,10 +551,28 @@ def test_a_volume_that_was_found_is_billed_since_it_was_made(journal: Journal) -
         expires_at=None,
         facts=VOLUME,
         resources=[a_group(), DISK],
-        kind=Kind.VOLUME,
     )
     assert found is not None
     assert [(usage.part, usage.start, usage.end) for usage in found.usage] == [("disk", NOW, None)]
-    held = replace(VOLUME, volume=Volume(keep_s=60, used_at=NOW, holder="b-1", mounted=True))
-    journal.observe(found, held)
-    assert journal.box("v-1").volume == held.volume
+    journal.observe(found, Facts(volume=VolumeFacts(used_at=NOW, holder="b-1", mounted=True)))
+    held = journal.now_of(found)
+    assert (held.keep_s, held.used_at, held.holder, held.mounted) == (60, NOW, "b-1", True)
+
+
+def test_what_a_volume_or_a_snapshot_has_not_is_refused_and_not_written(journal: Journal) -> None:
+    """Only boxes have machines; and for how long a volume is kept is known from its beginning."""
+    shared: dict[str, Any] = {"owner": "me", "run_id": None, "op": "op-1", "expires_at": None}
+    volume = journal.plan(Volume, id="v-1", name="data", facts=VOLUME, lease=a_lease(), **shared)
+    of_snapshots = Facts(disk_gib=100, snapshot=SnapshotFacts(of="data", mounted=True))
+    snapshot = journal.plan(Snapshot, id="s-1", name="copy", facts=of_snapshots, lease=a_lease(), **shared)
+    assert (snapshot.of, snapshot.mounted, snapshot.disk_gib) == ("data", True, 100)
+    for held in (volume, snapshot):
+        with pytest.raises(ValueError, match=f"a {held.kind} has no nodes, ports"):
+            journal.write(held, Seen(facts=Facts(nodes=(), ports=(80,))))
+        assert journal.now_of(held) == held
+    with pytest.raises(ValueError, match="for how long is volume v-2 kept"):
+        journal.plan(Volume, id="v-2", name="more", facts=Facts(), lease=a_lease(), **shared)
+    assert [each.id for each in journal.holdings(Holding, owner="me")] == ["s-1", "v-1"]
+    assert journal.known(Volume, ["s-1", "v-1"]) == [volume]
+    assert journal.named("me", "copy") == [snapshot]
+    assert verify(journal).differences == ()

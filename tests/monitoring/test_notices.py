@@ -12,12 +12,11 @@ from gpucloud.costs.anomalies import UnusualDay
 from gpucloud.journal.budgets import Per
 from gpucloud.journal.events import RunAttempted, RunLost
 from gpucloud.journal.facts import GuardReport, Place
-from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.records import Box, Run, StoredEvent
+from gpucloud.journal.records import Box, Holding, Run, StoredEvent
 from gpucloud.journal.runs import Attempt, Loss, RunState, Work
 from gpucloud.monitor.notices import Notice, of_budget, of_run_event, of_state, of_unusual_day
-from tests.builders import START
+from tests.builders import START, a_volume
 from tests.costs.test_budgets import NOW, a_budget, billed, standing
 
 MINUTE = timedelta(minutes=1)
@@ -42,7 +41,7 @@ SICK = GuardReport(at=0, idle_s=0, health={"hardware": "79, GPU has fallen off t
 TAKEN = GuardReport(at=0, idle_s=0, taken_back_at=0.0, health={})
 
 
-def lines(box: Box, *, hours: float = 1, owed: int = 0) -> list[str]:
+def lines(box: Holding, *, hours: float = 1, owed: int = 0) -> list[str]:
     return [f"{each.occasion}: {each.line}" for each in of_state(box, owed, START + timedelta(hours=hours))]
 
 
@@ -67,7 +66,7 @@ def lines(box: Box, *, hours: float = 1, owed: int = 0) -> list[str]:
             ["left-behind: 2 things of demo (aws) may still be billed. Next: gpucloud down demo --yes"],
         ),
         (
-            replace(BOX, state=BoxState.DELETING, kind=Kind.VOLUME),
+            a_volume(name="demo", place=BOX.place, state=BoxState.DELETING),
             1,
             1,
             [
@@ -87,7 +86,9 @@ def lines(box: Box, *, hours: float = 1, owed: int = 0) -> list[str]:
         (replace(BOX, guards=(TAKEN,)), 1, 0, ["interrupted: aws takes demo back."]),
     ],
 )
-def test_a_state_is_told_with_what_to_do_about_it(box: Box, hours: float, owed: int, told: list[str]) -> None:
+def test_a_state_is_told_with_what_to_do_about_it(
+    box: Holding, hours: float, owed: int, told: list[str]
+) -> None:
     assert lines(box, hours=hours, owed=owed) == told
 
 

@@ -118,7 +118,7 @@ def make_late(shell: Shell, name: str) -> None:
     """The deadline of a box was an hour ago, as the journal has it; its guard is told nothing."""
     journal = Journal.open(shell.home / "state-sandbox" / JOURNAL, lambda: datetime.now(UTC))
     [box] = [each for each in journal.boxes(owner=None) if each.name == name]
-    taken = journal.take(box.id, this_process(journal.now()), claim=lambda lease: claim(lease, journal.now()))
+    taken = journal.take(box, this_process(journal.now()), claim=lambda lease: claim(lease, journal.now()))
     assert taken is not None
     journal.write(taken, Extended(expires_at=datetime.now(UTC) - LATE))
     journal.release(taken)

@@ -10,9 +10,9 @@ import pytest
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.events import named
-from gpucloud.journal.facts import Facts, Node, Place, Snapshot, Wanted
-from gpucloud.journal.kinds import Kind
+from gpucloud.journal.facts import Facts, Node, Place, SnapshotFacts
 from gpucloud.journal.lifecycle import BoxState
+from gpucloud.journal.records import Snapshot
 from gpucloud.journal.store import Journal
 from gpucloud.planning.own_image import image_id, own_image
 from gpucloud.planning.snapshot_plan import plan_snapshot
@@ -29,7 +29,8 @@ def journal_with(
 ) -> Journal:
     """A journal that knows ``mine``, a snapshot in us-east-1 of 200 GiB, which ends in an hour."""
     journal = Journal.open(folder / "journal.db", lambda: START)
-    journal.recover_box(
+    journal.recover(
+        Snapshot,
         id="s-1",
         name="mine",
         tags=some_tags(box="s-1"),
@@ -38,11 +39,10 @@ def journal_with(
         expires_at=START + timedelta(hours=1),
         facts=Facts(
             place=Place(cloud="aws", account="account-1", region="us-east-1"),
-            wanted=Wanted(spec={}, disk_gib=200),
-            snapshot=Snapshot(of="x", bootable=True, arch="arm64"),
+            disk_gib=200,
+            snapshot=SnapshotFacts(of="x", bootable=True, arch="arm64"),
         ),
         resources=[named(a_ref(kind=kind, id=f"{kind}-1")) for kind in kinds],
-        kind=Kind.SNAPSHOT,
     )
     return journal
 

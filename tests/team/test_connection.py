@@ -44,7 +44,7 @@ def story(journal: Journal) -> None:
     journal.write(box, intended())
     journal.write(box, Making(resource=a_group("")))
     journal.write(box, Made(resource=a_group()))
-    taken = journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.SILENT)
+    taken = journal.take(box, a_lease(pid=2), claim=lambda _: Claim.SILENT)
     assert taken is not None
     journal.observe(taken, Facts(replaced="seen"))
     journal.renew()

@@ -40,7 +40,8 @@ def journal_of(url: str, login: str) -> Journal:
 
 
 def plan(journal: Journal, owner: str, name: str = "x") -> Box:
-    return journal.plan_box(
+    return journal.plan(
+        Box,
         id=f"b-{owner}-{name}",
         name=name,
         owner=owner,
@@ -58,7 +59,7 @@ ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
     "plan its own": lambda journal, _: plan(journal, str(journal.identity), "new"),
     "plan in another's name": lambda journal, _: plan(journal, "carol"),
     "extend": lambda journal, box: journal.write(box, Extended(expires_at=None)),
-    "take": lambda journal, box: journal.take(box.id, a_lease(pid=2), claim=lambda _: Claim.FREE),
+    "take": lambda journal, box: journal.take(box, a_lease(pid=2), claim=lambda _: Claim.FREE),
     "observe": lambda journal, box: journal.observe(box, Facts(replaced="x")),
     "share": lambda journal, box: journal.tell(box, Facts(host_keys=("ssh-ed25519 AAAA",))),
     "set a budget": lambda journal, _: journal.set_budget("lab", BUDGET, by="x"),

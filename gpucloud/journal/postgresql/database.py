@@ -33,7 +33,7 @@ from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Writer
 from gpucloud.journal.reading import Reader, Row
-from gpucloud.journal.records import Box, Intent, PublishedKey
+from gpucloud.journal.records import Holding, Intent, PublishedKey
 from gpucloud.journal.state import State
 
 T = TypeVar("T")
@@ -305,8 +305,8 @@ class _Reader(Reader):
             known = self._folded.kept([box] if box else []).values()
             if not known:
                 raise
-            boxes = [state for state in known if isinstance(state, Box)]
-            return [each for box in boxes for each in (box.unresolved if unresolved else box.intents)]
+            holdings = [state for state in known if isinstance(state, Holding)]
+            return [each for one in holdings for each in (one.unresolved if unresolved else one.intents)]
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gpucloud.journal.errors import JournalError, OlderError
 from gpucloud.journal.postgresql.server import READ
 from gpucloud.journal.reading import Query, Row, event_of, position_of
-from gpucloud.journal.records import Box, Run
+from gpucloud.journal.records import Holding, Run
 from gpucloud.journal.rows import read_lease
 from gpucloud.journal.state import State, fold
 
@@ -90,7 +90,7 @@ class Folded:
         if position_of(state) != position:
             raise self._damaged(id, "its state is not what its events say")
         lease = read_lease(place["lease"]) if place else None  # it is renewed without an event
-        return replace(state, lease=lease) if isinstance(state, Box | Run) else state
+        return replace(state, lease=lease) if isinstance(state, Holding | Run) else state
 
     def _damaged(self, id: str, why: str) -> JournalError:  # noqa: A002
         return JournalError(f"the journal {self._where}: {id}: {why}", hint="gpucloud journal verify")

@@ -15,7 +15,7 @@ from gpucloud.journal.postgresql.folding import Asker, Folded
 from gpucloud.journal.postgresql.schema import OWNED
 from gpucloud.journal.postgresql.server import READ, WRITE
 from gpucloud.journal.reading import OF_SETTINGS, Query, Row, position_of
-from gpucloud.journal.records import Appended, Box, NewEvent, StoredEvent
+from gpucloud.journal.records import Appended, Holding, NewEvent, StoredEvent
 from gpucloud.journal.rows import lease_text, row_of, row_of_event
 from gpucloud.journal.state import State
 
@@ -71,7 +71,7 @@ class Writer(backend.Writer):
                 self._owners[owner] = begun.get(owner, 0)
         return answers
 
-    def billed_since(self, since: datetime | None) -> list[Box]:
+    def billed_since(self, since: datetime | None) -> list[Holding]:
         """As of before the change. Transactions that count at once conflict: the later ones are stale."""
         self._begins.add(EVERYBODY)
         return super().billed_since(since)

@@ -23,7 +23,7 @@ def _living(kind: str, also: str = "") -> str:
 _NAMES = _living("box")
 _VOLUMES = _living("volume")
 _SNAPSHOTS = _living("snapshot")
-_IMAGES = _living("snapshot", "AND json_extract(document, '$.snapshot.bootable')")
+_IMAGES = _living("snapshot", "AND json_extract(document, '$.bootable')")
 _DISKS = (
     f"SELECT name, kind FROM states WHERE owner = ? AND kind IN ('box', 'volume') AND {LIVING} ORDER BY name"  # noqa: S608
 )

@@ -41,7 +41,9 @@ CEILING = ("tests/purchase/test_ceiling.py",)
 DOORS = ("tests/cli/test_doors.py",)
 CONSOLE = ("tests/cli/test_started_in_console.py",)
 RESIZED = ("tests/cli/test_resized.py",)
-STARTS = ("tests/cli/test_never_above.py",)
+STARTS = (
+    "tests/cli/test_never_above.py::test_a_price_that_rises_with_the_call_that_starts_a_box_stops_it_again",
+)
 POLICY = ("tests/journal/test_policy.py",)
 RUNS = ("tests/journal/test_runs.py",)
 RETENTION = ("tests/runs/test_retention.py",)
@@ -269,7 +271,7 @@ MUTANTS = (
         "gpucloud/boxes/power.py",
         "confirmed(context, agreement, offer), end=end)",
         "offer, end=end)",
-        STARTS,
+        ("tests/api/test_start_price.py",),
     ),
     Mutant(
         "what was started above its ceiling is stopped again",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucloud.api.given import refuse_other
-from gpucloud.errors import UsageError
+from gpucloud.errors import GpucloudError, UsageError
 
 if TYPE_CHECKING:
     from gpucloud.api.box import Box
@@ -128,6 +128,7 @@ class Everyday:
         from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
         from gpucloud.bring_up.sending import look
         from gpucloud.planning.plan import Plan
+        from gpucloud.purchase.waiting import Wait
         from gpucloud.runs.checkpoints import refuse_launch
         from gpucloud.runs.detached import from_anywhere
         from gpucloud.runs.replacement import REPLACE, WHO_REPLACES, refuse_unreplaceable
@@ -158,9 +159,17 @@ class Everyday:
             if spec.on_unhealthy == REPLACE:
                 context.notice("launch", WHO_REPLACES)
             look(context, spec)
-            boxes, failure = launch_several(
-                Buyer(context, self._session.catalog, terms, saved, confirm), wait
-            )
+            buyer = Buyer(context, self._session.catalog, terms, saved, confirm)
+            buyer.settle_first()
+            rounds, agreed = Wait(context, wait), None
+            while True:
+                try:
+                    deal, echo = buyer.agree(agreed)
+                    agreed = agreed or deal
+                    boxes, failure = launch_several(buyer, deal, echo)
+                    break
+                except GpucloudError as error:
+                    rounds.pause_after(error)
             now = self._session.now()
             ready = tuple(Box.read(context.journal.latest(box), self._session, now) for box in boxes)
         return Launched(boxes=ready, failure=failure)

@@ -115,25 +115,22 @@ class Buyer:
         deal, echo = self.agree()
         return provision(self.context, self.catalog.market, deal, self.wanted, echo)
 
-    def agree(self) -> tuple[Deal, Call | None]:
+    def agree(self, before: Deal | None = None) -> tuple[Deal, Call | None]:
         """Plans at today's prices and confirms the purchase; starts to ask for this machine's address.
+
+        Args:
+            before: a deal for the same that was agreed to before: nothing is confirmed once more, and nothing
+                costs more than was agreed then.
 
         Raises:
             GpucloudError: as :meth:`buy`; nothing was bought.
         """
         deal, echo = self._offered()
-        if self.confirm is not None:
+        if before is not None:
+            deal = replace(deal, plan=within(before.plan, deal.plan))
+        elif self.confirm is not None:
             deal = self._agreed(self.catalog.market, deal, self.confirm)
         return deal, echo
-
-    def agree_again(self, agreed: Plan) -> tuple[Deal, Call | None]:
-        """As :meth:`agree`, once more for a purchase that was confirmed: at no more than was agreed then.
-
-        Raises:
-            GpucloudError: as :meth:`agree`.
-        """
-        deal, echo = self._offered()
-        return replace(deal, plan=within(agreed, deal.plan)), echo
 
     def _offered(self) -> tuple[Deal, Call | None]:
         names = names_of(self.wanted.spec)

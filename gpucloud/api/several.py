@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 
 from gpucloud.api.launching import Buyer, names_of
-from gpucloud.boxes.launch import Bought, Deal, buy, make_ready
+from gpucloud.boxes.launch import BoxPurchase, Deal, make_ready, purchase_of
 from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.spread import attempts_of_next
-from gpucloud.planning.volume_choice import UsableVolume
-from gpucloud.purchase.waiting import Wait
+from gpucloud.purchase.failover import first_that_starts, planned
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
@@ -37,12 +35,15 @@ def require_single(wanted: Spec | Plan, instead: str) -> None:
         raise UsageError(f"this launches one box, and the spec asks for {count}", hint=f"use {instead}")
 
 
-def launch_all(buyer: Buyer, wait: timedelta | None) -> tuple[list[Box], GpucloudError | None]:
+def launch_all(buyer: Buyer, deal: Deal, echo: Call | None) -> tuple[list[Box], GpucloudError | None]:
     """Buys as many boxes as the spec counts and brings them up; what ends this call ends all.
+
+    Each is bought at a place that the spread allows; the first that cannot be bought is the last.
 
     Args:
         buyer: what launches.
-        wait: for how long it tries again until the first is there; ``None``: not at all.
+        deal: what was agreed to.
+        echo: starts to ask for this machine's address.
 
     Returns:
         The boxes that are ready, and why others are not.
@@ -50,30 +51,41 @@ def launch_all(buyer: Buyer, wait: timedelta | None) -> tuple[list[Box], Gpuclou
     Raises:
         GpucloudError: none is ready; nothing is left, unless the error says so.
     """
-    agreed: Plan | None = None
+    context, wanted = buyer.context, buyer.wanted
+    failures: list[GpucloudError] = []
+    bought: list[tuple[Box, BoxPurchase]] = []
+    with holding(context, wanted.spec) as volumes:
+        for number, spec in enumerate(_specs(wanted.spec), start=1):
+            if wanted.spec.count > 1:
+                context.tell("plan", f"box {number} of {wanted.spec.count}")
+            attempts = _attempts_of_next(deal.plan, wanted.spec, bought)
+            one = replace(deal, plan=replace(deal.plan, attempts=attempts, spec=spec.document()))
+            purchasing = purchase_of(
+                context, buyer.catalog.market, one, replace(wanted, spec=spec), echo, volumes=volumes
+            )
+            with _ended_if_this_fails(context, [box for box, _ in bought]):
+                try:
+                    with purchasing as (purchase, terms), planned(context, terms) as (box, tried):
+                        started = first_that_starts(context, box, terms, attempts, tried)
+                except GpucloudError as error:
+                    if not bought or context.tasks.signum is not None:
+                        raise
+                    failures.append(error)
+                    break
+            bought.append((started, purchase))
+        return _bring_up(buyer, bought, failures)
 
-    def once() -> tuple[list[Box], GpucloudError | None]:
-        nonlocal agreed
-        deal, echo = buyer.agree() if agreed is None else buyer.agree_again(agreed)
-        agreed = agreed or deal.plan
-        with holding(buyer.context, buyer.wanted.spec) as volumes:
-            return _launch_all(buyer, deal, echo, volumes)
 
-    buyer.settle_first()
-    return Wait(buyer.context, wait).for_capacity(once)
-
-
-def _launch_all(
-    buyer: Buyer, deal: Deal, echo: Call | None, volumes: Sequence[UsableVolume]
+def _bring_up(
+    buyer: Buyer, bought: Sequence[tuple[Box, BoxPurchase]], failures: list[GpucloudError]
 ) -> tuple[list[Box], GpucloudError | None]:
+    """Brings up the boxes of a launch, and starts their command; as :func:`launch_all`."""
     context = buyer.context
-    bought, failure = _buy_all(buyer, deal, echo, volumes)
-    failures = [] if failure is None else [failure]
     ready: list[Box] = []
-    for number, each in enumerate(bought, start=1):
-        with _ended_if_this_fails(context, [*ready, *(other.box for other in bought[number:])]):
+    for number, (each, purchase) in enumerate(bought, start=1):
+        with _ended_if_this_fails(context, [*ready, *(other for other, _ in bought[number:])]):
             try:
-                box = make_ready(each)
+                box = make_ready(each, purchase)
                 buyer.start(box)
             except GpucloudError as error:
                 if context.tasks.signum is not None:
@@ -91,36 +103,18 @@ def _launch_all(
     return ready, worst
 
 
-def _buy_all(
-    buyer: Buyer, deal: Deal, echo: Call | None, volumes: Sequence[UsableVolume]
-) -> tuple[list[Bought], GpucloudError | None]:
-    """Buys the boxes, each at a place that the spread allows; the first that cannot be bought is the last.
-
-    Raises:
-        GpucloudError: the first one cannot be bought, or a signal came.
-    """
-    context, market, wanted, spec = buyer.context, buyer.catalog.market, buyer.wanted, buyer.wanted.spec
-    bought: list[Bought] = []
+def _attempts_of_next(
+    plan: Plan, spec: Spec, bought: Sequence[tuple[Box, BoxPurchase]]
+) -> tuple[Candidate, ...]:
+    """What to try for the next box: where the spread allows it, and last what was refused for one before."""
     offers: list[Candidate] = []
     refused: set[Key] = set()
-    for number, each in enumerate(_specs(spec), start=1):
-        if spec.count > 1:
-            context.tell("plan", f"box {number} of {spec.count}")
-        allowed = attempts_of_next(deal.plan.attempts, offers, spec.count, spec.spread)
-        attempts = sorted(allowed, key=lambda attempt: attempt.key in refused)
-        plan = replace(deal.plan, attempts=tuple(attempts), spec=each.document())
-        with _ended_if_this_fails(context, [other.box for other in bought]):
-            try:
-                terms = replace(wanted, spec=each)
-                one = buy(context, market, replace(deal, plan=plan), terms, echo, volumes=volumes)
-            except GpucloudError as error:
-                if not bought or context.tasks.signum is not None:
-                    raise
-                return bought, error
-        bought.append(one)
-        offers.append(_offer_of(one.box, attempts))
-        refused.update(attempt.key for attempt in attempts[: attempts.index(offers[-1])])
-    return bought, None
+    for box, purchase in bought:
+        tried = purchase.deal.plan.attempts
+        offers.append(_offer_of(box, tried))
+        refused.update(attempt.key for attempt in tried[: tried.index(offers[-1])])
+    allowed = attempts_of_next(plan.attempts, offers, spec.count, spec.spread)
+    return tuple(sorted(allowed, key=lambda attempt: attempt.key in refused))
 
 
 def _specs(spec: Spec) -> list[Spec]:

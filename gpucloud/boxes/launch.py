@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import ip_network
@@ -156,32 +157,28 @@ def provision(context: Context, market: Market, deal: Deal, wanted: BoxRequest, 
         GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
     with holding(context, wanted.spec) as volumes:
-        return make_ready(buy(context, market, deal, wanted, echo, volumes=volumes))
+        with purchase_of(context, market, deal, wanted, echo, volumes=volumes) as (purchase, terms):
+            box = launch(context, terms, deal.plan.attempts)
+        return make_ready(box, purchase)
 
 
-@dataclass(frozen=True, slots=True)
-class Bought:
-    """A box whose machines run, and which this process holds."""
-
-    box: Box
-    purchase: _Purchase
-
-
-def buy(
+@contextmanager
+def purchase_of(
     context: Context,
     market: Market,
     deal: Deal,
     wanted: BoxRequest,
     echo: Call | None,
     *,
-    volumes: Sequence[UsableVolume] = (),
-) -> Bought:
-    """Buys the first attempt that starts; a failure leaves nothing behind. The arguments: :func:`provision`.
+    volumes: Sequence[UsableVolume],
+) -> Generator[tuple[BoxPurchase, Terms]]:
+    """A purchase and its terms, with keys of its own, which go if the body fails.
 
-    ``volumes`` are those that the box uses, held by this process.
+    The arguments are those of :func:`provision`. ``volumes`` are those that the box uses; this process holds
+    them.
 
     Raises:
-        GpucloudError: nothing started; nothing is left, unless the error says so.
+        GpucloudError: what is wanted cannot be bought; nothing was bought.
     """
     spec, attempts = wanted.spec, deal.plan.attempts
     own = own_image(context.journal, context.owner, spec, context.clock())
@@ -193,7 +190,7 @@ def buy(
     name = spec.name or generated_name(attempts[0].gpu_model, context.randomness(4))
     context = context.about(name)
     assert context.state is not None  # noqa: S101  (who buys has a state folder)
-    purchase = _Purchase(
+    purchase = BoxPurchase(
         context=context,
         market=market,
         deal=deal,
@@ -206,14 +203,14 @@ def buy(
         volumes=volumes,
     )
     try:
-        return Bought(launch(context, purchase.terms(purchase.new_keys()), attempts), purchase)
+        yield purchase, purchase.terms(purchase.new_keys())
     except BaseException:
         forget(purchase.keys, box_id, nodes=spec.nodes)
         raise
 
 
-def make_ready(bought: Bought) -> Box:
-    """Brings up a box that was bought; a failure leaves nothing behind.
+def make_ready(box: Box, purchase: BoxPurchase) -> Box:
+    """Brings up a box whose machines run, and which this process holds; a failure leaves nothing behind.
 
     Returns:
         The box, which this process still holds.
@@ -222,7 +219,6 @@ def make_ready(bought: Bought) -> Box:
         SetupFailedError: its set-up failed, and it is kept.
         GpucloudError: it did not become ready; nothing is left, unless the error says so.
     """
-    box, purchase = bought.box, bought.purchase
     context = purchase.context
     try:
         return _finish(context, box, purchase)
@@ -234,7 +230,7 @@ def make_ready(bought: Bought) -> Box:
         raise
 
 
-def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
+def _finish(context: Context, box: Box, purchase: BoxPurchase) -> Box:
     """Brings up the machines of a box, or once others in their place, and sets the box up."""
     keys, wanted = purchase.keys, purchase.wanted
     try:
@@ -257,7 +253,7 @@ def _finish(context: Context, box: Box, purchase: _Purchase) -> Box:
     return hand_over(context, box, keys, Facts(measured=measured))
 
 
-def _replaced(context: Context, box: Box, purchase: _Purchase, unfit: UnfitError) -> Box:
+def _replaced(context: Context, box: Box, purchase: BoxPurchase, unfit: UnfitError) -> Box:
     """Replaces the machine of the one node that is unfit, or all machines; by ones with new host keys."""
     keys, attempts, why = purchase.keys, purchase.deal.plan.attempts, unfit.message
     opening = opening_of(box, unfit.nodes, context.journal.intents(box.id), attempts)
@@ -272,7 +268,7 @@ def _replaced(context: Context, box: Box, purchase: _Purchase, unfit: UnfitError
     return replace_machines(context, box, purchase.terms(purchase.new_keys()), attempts, why)
 
 
-def _kept(context: Context, box: Box, purchase: _Purchase, cause: BaseException) -> SetupFailedError | None:
+def _kept(context: Context, box: Box, purchase: BoxPurchase, cause: BaseException) -> SetupFailedError | None:
     """Keeps the logs of a box that failed, and the box itself if that is asked for; or takes it down.
 
     Raises:
@@ -296,7 +292,7 @@ def _kept(context: Context, box: Box, purchase: _Purchase, cause: BaseException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Purchase:
+class BoxPurchase:
     """A box before anything is bought."""
 
     context: Context

@@ -7,7 +7,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, overload
@@ -34,7 +34,6 @@ from gpucloud.errors import (
 )
 from gpucloud.resources import (
     BadTags,
-    Machine,
     Order,
     Ref,
     Request,
@@ -100,31 +99,25 @@ class Cloud:
         """Creates the network and the security group of the instances; by name, so it may be repeated."""
         return self.call("prepare network and security group", lambda: self.provider.prepare(order, record))
 
-    def create(self, request: Request, *, before: Callable[[], None]) -> tuple[Sequence[Machine], bool]:
-        """The billable call, repeated with the same key until its outcome is known.
+    def bill(self, what: str, call: Callable[[], T], before: Callable[[], None]) -> T:
+        """A billable call, repeated with the same key until its outcome is known.
 
         Args:
-            request: the result of ``prepare``.
+            what: what is asked, as in "could not ...".
+            call: makes it; each try has the same idempotency key.
             before: called directly before each try; an exception of it passes.
-
-        Returns:
-            The machines, and whether an earlier try had no answer.
 
         Raises:
             CloudError: refused; the last try created nothing. Its ``earlier_unknown`` is set if an earlier
                 try had no answer.
-            OutcomeUnknownError: the machines may have been created.
+            OutcomeUnknownError: what was asked for may have been created.
         """
-        return self._create("create the instance", partial(self.provider.create, request), before)
-
-    def _create(self, what: str, call: Callable[[], T], before: Callable[[], None]) -> tuple[T, bool]:
-        """A billable call; as :meth:`create`."""
         deadline = self.monotonic() + self.backoff.budget_s
         attempt, unknown = 0, False
         while True:
             before()
             try:
-                return call(), unknown
+                return call()
             except Exception as error:
                 verdict = self._verdict(error)
                 rule = RULES[verdict.error_class]
@@ -220,14 +213,12 @@ class Cloud:
             return lacking
         return self.call(what, lambda: call(able), budget_s)
 
-    def create_by(
-        self, kind: type[A], what: str, call: Callable[[A], T], *, before: Callable[[], None]
-    ) -> tuple[T, bool]:
-        """The billable call of an ability; otherwise as :meth:`create`."""
+    def bill_by(self, kind: type[A], what: str, call: Callable[[A], T], before: Callable[[], None]) -> T:
+        """The billable call of an ability; otherwise as :meth:`bill`."""
         able = self.ability(kind)
         if able is None:
             raise self._lacks(what)
-        return self._create(what, lambda: call(able), before)
+        return self.bill(what, lambda: call(able), before)
 
     def call(self, what: str, call: Callable[[], T], budget_s: float | None = None) -> T:
         """Makes a call, with retries where its failure allows them, within the budget."""

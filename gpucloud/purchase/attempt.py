@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from gpucloud.clouds.abilities import AddressAssociation
-from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.resolution import nodes_with
 from gpucloud.ending.shutdown_timer import ensure_end
@@ -33,7 +32,7 @@ from gpucloud.planning.plan import Candidate, Key
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.policy.budget_check import BudgetCheck
 from gpucloud.purchase.ceiling import Agreement, begin_check, in_force, price_of
-from gpucloud.purchase.creation import CREATE_TIMEOUT_S, create, prepare
+from gpucloud.purchase.creation import CREATE_TIMEOUT_S, Attempt, prepare
 from gpucloud.purchase.policy_check import PolicyCheck
 from gpucloud.purchase.volume_use import chosen_at, note_use, ref_of
 from gpucloud.resources import (
@@ -42,6 +41,7 @@ from gpucloud.resources import (
     NodeSlot,
     Order,
     Ref,
+    Resource,
     ResourceKind,
     Search,
     State,
@@ -131,8 +131,16 @@ class Terms:
         return self.vacancy.rank if self.vacancy else None
 
 
-def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
-    """Buys one offer in one zone: writes the intent, prepares, creates, and waits until the machines run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineAttempt(Attempt):
+    """One try to buy machines, of one offer."""
+
+    order: Order
+    offer: Candidate
+
+
+def begin(context: Context, box: Box, terms: Terms, candidate: Candidate) -> MachineAttempt:
+    """Begins to buy one offer in one zone: writes the intent, and prepares what the machines need."""
     number = len(context.journal.intents(box.id)) + 1
     cloud = context.clouds.usable(candidate.cloud)
     account = context.tasks.run(cloud.account)
@@ -156,28 +164,38 @@ def buy(context: Context, box: Box, terms: Terms, candidate: Candidate) -> Box:
         note_use(context, each.volume, box)
     context.journal.write(box, Hashed(intent=intent, request_hash=request_hash(request)))
     context.emit(_started(candidate))
-    with about(price=Money(amount=candidate.price, currency=candidate.currency).document()):
-        made = create(
-            context,
-            box,
-            cloud,
-            order,
-            request,
-            intent=intent,
-            look=lambda: _look(cloud, order),
-            rank=terms.rank,
-        )
+    return MachineAttempt(
+        cloud=cloud,
+        order=order,
+        offer=candidate,
+        request=request,
+        intent=intent,
+        look=partial(_look, cloud, order),
+        rank=terms.rank,
+        price=Money(amount=candidate.price, currency=candidate.currency),
+    )
+
+
+def until_running(
+    context: Context,
+    box: Box,
+    attempt: MachineAttempt,
+    made: Sequence[Resource],
+    prices: Agreement,
+) -> Box:
+    """The box once its machines run: their end is set, and they are what was agreed, at its price."""
+    cloud, order, offer = attempt.cloud, attempt.order, attempt.offer
     machines: Sequence[Machine] = [each for each in made if isinstance(each, Machine)]
-    bought = replace(candidate, zone=candidate.zone or machines[0].zone)
-    asked = begin_check(context, terms.prices, bought)
+    bought = replace(offer, zone=offer.zone or machines[0].zone)
+    asked = begin_check(context, prices, bought)
     looks = _begin_looks(context, cloud, machines)
     _arm_end(context, box, cloud, order, machines)
-    _check_bought(order, candidate, machines)
+    _check_bought(order, offer, machines)
     machines = _wait_until_running(context, box, cloud, machines, looks, ranks=order.ranks)
     for machine in machines:
         for part in machine.parts:
             context.journal.write(box, Made(resource=named(part, order.name)))
-    nodes = nodes_with(box.nodes, list(map(node_of, machines)), terms.rank)
+    nodes = nodes_with(box.nodes, list(map(node_of, machines)), attempt.rank)
     facts = Facts(nodes=nodes, price=price_of(in_force(context, asked, bought)))
     context.journal.write(box, StateChanged(state=BoxState.BOOTSTRAPPING, facts=facts))
     return context.journal.held(box)

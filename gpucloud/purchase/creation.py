@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal
 
 from gpucloud.clouds.abilities import Images, Snapshots, Volumes
+from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Record
 from gpucloud.ending.pending import incomplete_error, pending_refs
@@ -29,7 +30,8 @@ from gpucloud.resources import (
     short_id,
 )
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud_pricing.values import Money
 
 PREPARE_TIMEOUT_S = 120.0
 CREATE_TIMEOUT_S = 180.0
@@ -88,99 +90,108 @@ class _Recorder:
         note_timers(self.context, self.box, (*known, *timers))
 
 
-def create(
-    context: Context,
-    box: Holding,
-    cloud: Cloud,
-    order: AnyOrder,
-    request: Request,
-    *,
-    intent: str,
-    look: Callable[[], Sequence[Resource]],
-    timeout_s: float = CREATE_TIMEOUT_S,
-    rank: int | None = None,
-) -> Sequence[Resource]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try of a purchase, whose intent is in the journal: the billable call, and what is known of it.
+
+    Attributes:
+        cloud: the cloud.
+        order: what is bought, as the cloud is told.
+        request: what ``prepare`` returned.
+        intent: the id of the intent.
+        look: looks whether a call without a clear answer created everything after all.
+        timeout_s: how long the call may take.
+        rank: the node for which a machine is bought; ``None`` for all nodes.
+        price: the price per hour and node, for the audit log.
+    """
+
+    cloud: Cloud
+    order: AnyOrder
+    request: Request
+    intent: str
+    look: Callable[[], Sequence[Resource]]
+    timeout_s: float = CREATE_TIMEOUT_S
+    rank: int | None = None
+    price: Money | None = None
+
+
+def create(context: Context, box: Holding, attempt: Attempt) -> Sequence[Resource]:
     """Makes the billable call and journals its outcome, also when it is interrupted.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         box: the holding that is bought; this process holds it.
-        cloud: the cloud.
-        order: what is bought.
-        request: what ``prepare`` returned.
-        intent: the id of the intent, which is journalled.
-        look: looks whether a call without a clear answer created everything after all.
-        timeout_s: how long the call may take.
-        rank: the node for which a machine is bought; ``None`` for all nodes.
+        attempt: the call.
     """
     # A process that was paused may resume long after another one has taken its box.
     still_held = partial(context.journal.check, box)
-    creating = context.tasks.start(partial(_buy, cloud, order, request, still_held))
+    facts = {} if attempt.price is None else {"price": attempt.price.document()}
+    with about(**facts):
+        creating = context.tasks.start(partial(_call_of(attempt), still_held))
     try:
-        made: Sequence[Resource] = context.tasks.wait(creating, timeout_s)
+        answered = context.tasks.until_done([creating], attempt.timeout_s)
+    except InterruptedBySignal:
+        _finish(context, box, attempt, creating)
+        raise
+    if not answered:
+        raise OutcomeUnknownError(
+            f"{attempt.cloud.name}: the create call was not answered in time",
+            error_class=ErrorClass.SERVER,
+            cloud=attempt.cloud.name,
+        )
+    try:
+        made: Sequence[Resource] = creating.value()
     except OutcomeUnknownError as error:
-        made = _look(context, look, error)
+        made = _look(context, attempt.look, error)
         if not made:
             if error.error_class is ErrorClass.BAD_PARAM:
                 # The cloud rejected the request itself and lists nothing: check once more later.
-                _resolve(context, box, intent, "watched")
+                _resolve(context, box, attempt.intent, "watched")
             raise
     except CloudError as error:
-        _resolve_refused(context, box, intent, error)
+        _resolve_refused(context, box, attempt.intent, error)
         raise
-    except TimedOutError as error:
-        raise OutcomeUnknownError(
-            f"{cloud.name}: the create call was not answered ({error})",
-            error_class=ErrorClass.SERVER,
-            cloud=cloud.name,
-        ) from error
-    except InterruptedBySignal:
-        # The result of the call under way must be known before it can be deleted.
-        with context.tasks.finishing():
-            try:
-                late: Sequence[Resource] = context.tasks.wait(creating, IN_FLIGHT_S)
-                _adopt(context, box, cloud, intent, late, name=order.name, rank=rank)
-            except (OutcomeUnknownError, TimedOutError):
-                pass  # the intent stays open, and is resolved when the box is taken down
-            except CloudError as error:
-                _resolve_refused(context, box, intent, error)
-        raise
-    _adopt(context, box, cloud, intent, made, name=order.name, rank=rank)
+    _adopt(context, box, attempt, made)
     return list(made)
 
 
-def _buy(cloud: Cloud, order: AnyOrder, request: Request, before: Callable[[], None]) -> Sequence[Resource]:
-    """The billable call of an order; ``before`` is called before each try.
+def _call_of(attempt: Attempt) -> Callable[[Callable[[], None]], Sequence[Resource]]:
+    """The billable call of an order; what it is given is called before each try.
 
     No other module makes one, but for the start of a machine (:mod:`gpucloud.purchase.power_on`).
     """
-    match order:
+    cloud, request = attempt.cloud, attempt.request
+    match attempt.order:
         case Order():
-            return cloud.create(request, before=before)[0]
+            return partial(cloud.bill, "create the instance", partial(cloud.provider.create, request))
         case VolumeOrder():
             what = "create the volume"
-            made, _ = cloud.create_by(Volumes, what, lambda of: of.create_volume(request), before=before)
-            return (made,)
-        case SnapshotOrder() if order.is_image:
+            return lambda before: (
+                cloud.bill_by(Volumes, what, lambda of: of.create_volume(request), before),
+            )
+        case SnapshotOrder() if attempt.order.is_image:
             what = "create the image"
-            return cloud.create_by(Images, what, lambda of: of.create_image(request), before=before)[0]
+            return lambda before: cloud.bill_by(Images, what, lambda of: of.create_image(request), before)
         case SnapshotOrder():
             what = "create the snapshot"
-            return (
-                cloud.create_by(Snapshots, what, lambda of: of.create_snapshot(request), before=before)[0],
+            return lambda before: (
+                cloud.bill_by(Snapshots, what, lambda of: of.create_snapshot(request), before),
             )
 
 
-def _adopt(
-    context: Context,
-    box: Holding,
-    cloud: Cloud,
-    intent: str,
-    made: Sequence[Resource],
-    *,
-    name: str,
-    rank: int | None,
-) -> None:
+def _finish(context: Context, box: Holding, attempt: Attempt, creating: Call) -> None:
+    """Journals the outcome of a call that a signal interrupted: it must be known to be deleted."""
+    with context.tasks.finishing():
+        try:
+            made: Sequence[Resource] = context.tasks.wait(creating, IN_FLIGHT_S)
+            _adopt(context, box, attempt, made)
+        except (OutcomeUnknownError, TimedOutError):
+            pass  # the intent stays open, and is resolved when the box is taken down
+        except CloudError as error:
+            _resolve_refused(context, box, attempt.intent, error)
+
+
+def _adopt(context: Context, box: Holding, attempt: Attempt, made: Sequence[Resource]) -> None:
     """Journals what the create call made; deletes it if the box was taken over meanwhile.
 
     Raises:
@@ -188,14 +199,14 @@ def _adopt(
         CleanupIncompleteError: the box was taken over, and the deletion could not be requested.
     """
     try:
-        adopt(context, box, intent, made, name=name, rank=rank)
+        adopt(context, box, attempt.intent, made, name=attempt.order.name, rank=attempt.rank)
     except StaleWriterError as stale:
         ids = ", ".join(short_id(each.ref.id) for each in made)
         context.tell("down", f"{stale.message}; deleting {ids}")
         with context.tasks.finishing():
             try:
                 for each in made:
-                    context.tasks.run(partial(cloud.delete, each.ref), CREATE_TIMEOUT_S)
+                    context.tasks.run(partial(attempt.cloud.delete, each.ref), CREATE_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
                 said = error if isinstance(error, CloudError) else None
                 raise incomplete_error(box, pending_refs(box, [each.ref for each in made]), said) from stale

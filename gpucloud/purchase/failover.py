@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,8 +31,9 @@ from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.journal.records import Box, Holding
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.planning.quota import advise
-from gpucloud.purchase.attempt import Terms, buy
+from gpucloud.purchase.attempt import Terms, begin, until_running
 from gpucloud.purchase.ceiling import confirmed
+from gpucloud.purchase.creation import create
 from gpucloud.purchase.replacement import NodeReplacement
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
@@ -43,9 +45,11 @@ from gpucloud.runtime.tasks import TimedOutError
 class Tried:
     """The attempts so far, and the candidates that their refusals rule out.
 
-    ``learned`` is what no later round of a wait changes: what a place does not have at all.
+    ``until`` is when no further attempt is begun. ``learned`` is what no later round of a wait changes: what
+    a place does not have at all.
     """
 
+    until: datetime
     attempts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     errors: list[CloudError] = field(default_factory=list[CloudError])
     lost: BoxLostError | None = None
@@ -155,12 +159,21 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
         candidates: what to try, in order.
 
     Raises:
+        GpucloudError: as :func:`planned` and :func:`first_that_starts`; nothing is left, unless it says so.
+    """
+    with planned(context, terms) as (box, tried):
+        return first_that_starts(context, box, terms, candidates, tried)
+
+
+@contextmanager
+def planned(context: Context, terms: Terms) -> Generator[tuple[Box, Tried]]:
+    """Writes a box into the journal, whose machines the body buys; what a failure leaves is deleted.
+
+    Raises:
         BudgetError: it would exceed a budget; nothing was spent.
         PolicyError: the policy forbids it; nothing was spent.
         UsageError: the name is taken; nothing was spent.
-        CloudError: nothing started and nothing is left; ``attempts`` lists the attempts.
         CleanupIncompleteError: something may still be billed.
-        InterruptedBySignal: ended by a signal; nothing is left.
     """
     box = context.journal.plan(
         Box,
@@ -187,9 +200,9 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
     for text in terms.limits.warnings if terms.limits else ():
         context.warn("plan", text)
     context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
-    tried = Tried(learned=terms.learned)
+    tried = Tried(learned=terms.learned, until=terms.until or last_attempt(context))
     try:
-        return _first_that_starts(context, box, terms, candidates, tried, until=terms.until)
+        yield box, tried
     except BaseException as error:
         abandon(context, box, error, tried.attempts)
         raise
@@ -210,7 +223,8 @@ def replace_machines(
     context.tell("down", f"{why}; deleting the machines and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     context.journal.write(box, Seen(facts=Facts(replaced=why)))
-    return _first_that_starts(context, box, _apart(context, terms), candidates, Tried())
+    tried = Tried(until=last_attempt(context))
+    return first_that_starts(context, box, _apart(context, terms), candidates, tried)
 
 
 def replace_node(context: Context, box: Box, terms: Terms, opening: NodeReplacement, why: str) -> Box | None:
@@ -240,9 +254,12 @@ def replace_node(context: Context, box: Box, terms: Terms, opening: NodeReplacem
         end_machine(context, box, rank, budget_s=TAKE_DOWN_S)
         context.journal.write(box, Seen(facts=Facts(replaced=why)))
         offer = confirmed(context, terms.prices, candidate)
+        alone = replace(_apart(context, terms), vacancy=opening.vacancy)
+        box = context.journal.held(box)
         with about(box=box.id):
-            alone = replace(_apart(context, terms), vacancy=opening.vacancy)
-            return buy(context, context.journal.held(box), alone, offer)
+            attempt = begin(context, box, alone, offer)
+            made = create(context, box, attempt)
+            return until_running(context, box, attempt, made, terms.prices)
     except CloudError as error:
         if isinstance(error, OutcomeUnknownError):
             raise
@@ -296,20 +313,27 @@ def last_attempt(context: Context) -> datetime:
     return context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
 
 
-def _first_that_starts(
-    context: Context,
-    box: Box,
-    terms: Terms,
-    candidates: Sequence[Candidate],
-    tried: Tried,
-    *,
-    until: datetime | None = None,
+def first_that_starts(
+    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], tried: Tried
 ) -> Box:
-    end = until or last_attempt(context)
+    """The box, in state ``bootstrapping``, with machines of the first offer that starts.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box, which is in the journal; this process holds it.
+        terms: the terms that are the same for every offer.
+        candidates: what to try, in order.
+        tried: what was tried before; this adds to it.
+
+    Raises:
+        CloudError: nothing started; ``attempts`` lists the attempts.
+        CleanupIncompleteError: something may still be billed.
+        InterruptedBySignal: a signal came.
+    """
     for candidate in candidates:
         if tried.skip(candidate):
             continue
-        if tried.attempts and context.clock() > end:
+        if tried.attempts and context.clock() > tried.until:
             break
         try:
             offer = confirmed(context, terms.prices, candidate)
@@ -319,7 +343,9 @@ def _first_that_starts(
             continue
         try:
             with about(box=box.id):
-                return buy(context, box, terms, offer)
+                attempt = begin(context, box, terms, offer)
+                made = create(context, box, attempt)
+                return until_running(context, box, attempt, made, terms.prices)
         except CloudError as error:
             if isinstance(error, OutcomeUnknownError):
                 raise

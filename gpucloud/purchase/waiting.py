@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from gpucloud.errors import GpucloudError
 from gpucloud.planning.waiting import may_pass, pause_after
 from gpucloud.resources import rfc3339
 from gpucloud.runtime.context import Context
-
-T = TypeVar("T")
 
 
 class NothingNowError(GpucloudError):
@@ -40,28 +36,18 @@ class Wait:
     rounds: int = 0
     until: datetime | None = None
 
-    def for_capacity(self, round_: Callable[[], T]) -> T:
-        """Makes rounds until one succeeds.
-
-        Raises:
-            GpucloudError: of the last one: it will not pass, or the wait is over.
-            InterruptedBySignal: a signal came; nothing is left.
-        """
-        while True:
-            try:
-                return round_()
-            except GpucloudError as error:
-                if self.lasts is None or not may_pass(error, waiting=self.until is not None):
-                    raise
-                self._pause(error)
-
-    def _pause(self, error: GpucloudError) -> None:
+    def pause_after(self, error: GpucloudError) -> None:
         """Sleeps until the next round.
 
+        Args:
+            error: the failure of the last one.
+
         Raises:
-            GpucloudError: the failure, once the wait is over.
+            GpucloudError: the failure: it will not pass, or the wait is over.
+            InterruptedBySignal: a signal came.
         """
-        assert self.lasts is not None  # noqa: S101  (else there is one round)
+        if self.lasts is None or not may_pass(error, waiting=self.until is not None):
+            raise error
         now = self.context.clock()
         self.rounds += 1
         self.until = self.until or now + self.lasts

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from gpucloud.clouds.audit import about
@@ -17,7 +18,7 @@ from gpucloud.journal.facts import Facts, Place
 from gpucloud.journal.lifecycle import BoxState, new_id
 from gpucloud.journal.records import Snapshot, Volume
 from gpucloud.policy.budget_check import check_of
-from gpucloud.purchase.creation import CREATE_TIMEOUT_S, PREPARE_TIMEOUT_S, create, prepare
+from gpucloud.purchase.creation import CREATE_TIMEOUT_S, PREPARE_TIMEOUT_S, Attempt, create, prepare
 from gpucloud.purchase.failover import abandon, check_name, note_left
 from gpucloud.purchase.policy_check import MoreCheck
 from gpucloud.resources import (
@@ -179,16 +180,15 @@ def _buy(context: Context, bought: Stored, cloud: Cloud, order: Order, *, calls:
     context.tell("create", calls.told)
     request = prepare(context, bought, cloud, order, calls.prepare, timeout_s=calls.prepare_s)
     context.journal.write(bought, Hashed(intent=intent, request_hash=request_hash(request)))
-    create(
-        context,
-        bought,
-        cloud,
-        order,
-        request,
+    attempt = Attempt(
+        cloud=cloud,
+        order=order,
+        request=request,
         intent=intent,
-        look=lambda: _look(cloud, order, calls.made),
+        look=partial(_look, cloud, order, calls.made),
         timeout_s=calls.create_s,
     )
+    create(context, bought, attempt)
     context.journal.write(bought, StateChanged(state=BoxState.READY))
 
 

@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "a lost answer is looked up",
         "gpucloud/purchase/creation.py",
-        "made = _look(context, look, error)",
+        "made = _look(context, attempt.look, error)",
         "made = []",
     ),
     Mutant(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gpucloud.clouds.abilities import Images, Prices, Traits
@@ -51,10 +53,11 @@ def test_a_cloud_that_lacks_an_ability_gives_what_the_caller_says_or_refuses_wit
     cloud = a_cloud([])
     assert cloud.ability(Images) is None
     assert cloud.ask(Images, "ask", lambda _: "told", lacking=()) == ()
-    for refused in (
+    calls: tuple[Callable[[], str], ...] = (
         lambda: cloud.ask(Images, "make it", lambda _: "told"),
-        lambda: cloud.create_by(Images, "make it", lambda _: "told", before=lambda: None),
-    ):
+        lambda: cloud.bill_by(Images, "make it", lambda _: "told", lambda: None),
+    )
+    for refused in calls:
         with pytest.raises(CloudError, match="aws: could not make it") as caught:
             refused()
         assert (caught.value.error_class, caught.value.sent) == (ErrorClass.UNSUPPORTED, False)
@@ -63,7 +66,7 @@ def test_a_cloud_that_lacks_an_ability_gives_what_the_caller_says_or_refuses_wit
 def test_a_billable_call_without_an_answer_may_have_been_applied() -> None:
     tries: list[None] = []
     with pytest.raises(OutcomeUnknownError):
-        a_cloud([]).create_by(Prices, "make it", Flaky(10**6), before=lambda: tries.append(None))
+        a_cloud([]).bill_by(Prices, "make it", Flaky(10**6), lambda: tries.append(None))
     assert tries
 
 

@@ -48,7 +48,7 @@ from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 from gpucloud_templates import GUARD_LAST_WORDS
 from tests.bench import OWNER, Bench
-from tests.builders import Clock, a_ref
+from tests.builders import START, Clock, a_ref
 from tests.memory import BY_NAME_LONG_RUNNING, TOKEN_ATOMIC, ConnectionLost, MemoryProvider, Pace, Temperament
 
 
@@ -82,7 +82,7 @@ def somebody() -> Lease:
 
 def test_a_type_that_a_cloud_does_not_sell_is_asked_for_in_no_other_region(bench: Bench) -> None:
     here, there, elsewhere = bench.offers()
-    tried = Tried()
+    tried = Tried(until=START)
     refusal = CloudError("no", error_class=ErrorClass.UNSUPPORTED, cloud="aws", scope=Scope.TYPE)
     tried.failed(here, refusal)
     assert [tried.skip(each) for each in (there, elsewhere)] == [True, True]
@@ -96,7 +96,7 @@ def test_with_nothing_to_try_nothing_is_tried(bench: Bench) -> None:
 
 
 def test_the_last_word_counts_where_no_refusal_is_of_a_class_of_its_own(bench: Bench) -> None:
-    tried = Tried()
+    tried = Tried(until=START)
     for number, offer in enumerate(bench.offers()):
         tried.failed(offer, CloudError(f"down {number}", error_class=ErrorClass.SERVER, cloud="aws"))
     assert tried.verdict().message == "none of 3 attempts started; the last: down 2"

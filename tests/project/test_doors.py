@@ -43,7 +43,7 @@ FREE: Mapping[str, frozenset[str]] = {
 """The other verbs. An address is made, and recorded, by ``prepare``, as a part of the machine's order."""
 ROOM = ROOT / "gpucloud" / "purchase"
 SHELL = ROOT / "gpucloud" / "clouds" / "cloud.py"
-"""Wraps a provider's verbs; what it offers as ``Cloud.create`` is one of them."""
+"""Wraps a provider's verbs; ``Cloud.bill`` makes a billable one, which it is given."""
 
 
 def protocols() -> dict[str, set[str]]:
@@ -116,7 +116,7 @@ def test_a_billable_call_is_noticed_under_any_name() -> None:
         "p = cloud.ability(Power)\np.start(m)": ["Power.start"],
         "partial(self.provider.create, request)": ["Provider.create"],
         "cloud.create(request, before=b)": ["Provider.create"],
-        "c.create_by(Volumes, 'w', lambda v: v.create_volume(r), before=b)": ["Volumes.create_volume"],
+        "c.bill_by(Volumes, 'w', lambda v: v.create_volume(r), before)": ["Volumes.create_volume"],
         "c.ask(Power, 'w', lambda p: p.stop(m))": [],
         "context.tasks.start(call)": [],
     }

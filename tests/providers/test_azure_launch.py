@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -621,7 +622,9 @@ def test_a_machine_whose_create_azure_answers_with_nothing_may_exist(azure_wire:
     azure = AzureProvider(own_profile())
     request = azure.prepare(order(), Remembered())
     with pytest.raises(OutcomeUnknownError, match="not JSON"):
-        Cloud(provider=azure, backoff=Backoff(budget_s=0)).create(request, before=lambda: None)
+        Cloud(provider=azure, backoff=Backoff(budget_s=0)).bill(
+            "create the instance", partial(azure.create, request), lambda: None
+        )
 
 
 def test_where_nothing_may_ever_end_it_no_machine_is_made(azure_wire: Wire) -> None:

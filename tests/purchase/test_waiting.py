@@ -93,7 +93,16 @@ class Rounds:
         self.learned: set[tuple[str, ...]] = set()
         self.made = 0
 
-    def round(self) -> Box:
+    def launch(self, wait: timedelta | None) -> Box:
+        """Makes rounds until one succeeds, or the wait is over."""
+        rounds = Wait(self.context, wait)
+        while True:
+            try:
+                return self._round()
+            except GpucloudError as error:
+                rounds.pause_after(error)
+
+    def _round(self) -> Box:
         self.made += 1
         if self.made == 4:
             self.cloud.default_stock = None
@@ -103,7 +112,7 @@ class Rounds:
 
 def test_a_launch_waits_until_there_is_capacity_and_buys_one_box(tmp_path: Path) -> None:
     rounds = Rounds(tmp_path)
-    box = Wait(rounds.context, timedelta(hours=1)).for_capacity(rounds.round)
+    box = rounds.launch(timedelta(hours=1))
     assert (rounds.made, box.state, rounds.bench.machines()) == (4, BoxState.BOOTSTRAPPING, 1)
     assert rounds.clock() - START >= timedelta(minutes=3), "a minute between the rounds"
     said = [text for step, text in rounds.bench.lines if step == "wait"]
@@ -114,7 +123,7 @@ def test_a_launch_waits_until_there_is_capacity_and_buys_one_box(tmp_path: Path)
 def test_a_wait_ends_with_the_refusals_of_its_last_round_and_nothing_bought(tmp_path: Path) -> None:
     rounds = Rounds(tmp_path)
     with pytest.raises(CloudError) as caught:
-        Wait(rounds.context, timedelta(seconds=90)).for_capacity(rounds.round)
+        rounds.launch(timedelta(seconds=90))
     assert (caught.value.error_class, caught.value.exit_code) == (ErrorClass.CAPACITY, 5)
     assert "3 rounds until 2026-" in caught.value.message
     assert len(caught.value.attempts) == 3
@@ -124,7 +133,7 @@ def test_a_wait_ends_with_the_refusals_of_its_last_round_and_nothing_bought(tmp_
 def test_without_a_wait_there_is_one_round(tmp_path: Path) -> None:
     rounds = Rounds(tmp_path)
     with pytest.raises(CloudError):
-        Wait(rounds.context, None).for_capacity(rounds.round)
+        rounds.launch(None)
     assert rounds.made == 1
 
 
@@ -146,6 +155,6 @@ def test_what_a_place_does_not_have_at_all_is_tried_once_in_all_rounds(tmp_path:
     rounds = Rounds(tmp_path)
     never = rounds.cloud.say(ErrorClass.UNSUPPORTED, "not in this zone")
     rounds.cloud.faults.append(Fault(action="create", zone="use1-az4", error=never, times=99))
-    box = Wait(rounds.context, timedelta(hours=1)).for_capacity(rounds.round)
+    box = rounds.launch(timedelta(hours=1))
     assert (rounds.made, box.place and box.place.zone) == (4, "use1-az6")
     assert rounds.cloud.faults[0].hits == 1

@@ -244,7 +244,7 @@ class ForkServer:
         environment: Mapping[str, str],
         folder: str,
         program: str = "gpucloud",
-        main: str = "gpucloud.cli.app:main",
+        main: str = "gpucloud.__main__:main",
     ) -> Forked:
         """Starts a command."""
         out_read, out_write = os.pipe()

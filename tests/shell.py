@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.cli.app import main
+from gpucloud.__main__ import main
 from gpucloud_sandbox.client import Endpoint, SandboxClient, ensure_started, find
 from tests.documents import check_documents
 from tests.forked import Forked, ForkServer

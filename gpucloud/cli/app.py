@@ -1,4 +1,4 @@
-"""The console script: the table of commands, and the one place that turns failures into exit codes.
+"""The table of commands, and what reads a command line into a call of one.
 
 Commands are plain functions in modules of their own, imported when they are called. Their options are typer's
 ``Annotated`` parameters; a parameter annotated :class:`~gpucloud.cli.context.App` receives the
@@ -7,24 +7,17 @@ running program. They return ``None``, or an exit code.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-from gpucloud.processes import handling_signals
 
 if TYPE_CHECKING:
     from gpucloud.cli.context import App
@@ -122,6 +115,12 @@ class Switches:
     sandbox: bool = False
     verbose: int = 0
     no_color: bool = False
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Switches:
+        """Those that the environment sets."""
+        sandbox = environment.get("GPUCLOUD_SANDBOX", "").strip().lower()
+        return cls(sandbox=sandbox not in {"", "0", "false", "no", "off"})
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON document.")]
@@ -294,58 +293,6 @@ def start(switches: Switches, command: str) -> App:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command line and exits with its code."""
-    os.environ.setdefault(
-        "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # looking for plug-ins reads every package's metadata
-    _mend_streams()
-    gc.set_threshold(200_000, 20, 20)  # importing makes many objects and no garbage
-    line = list(sys.argv[1:] if arguments is None else arguments)
-    switches = Switches(sandbox=_is_on(os.environ.get("GPUCLOUD_SANDBOX", "")))
-    if "_GPUCLOUD_COMPLETE" in os.environ:
-        from gpucloud.cli.completing import answer
-
-        sys.exit(answer(os.environ))
-    try:
-        with handling_signals(_end_with_code, (signal.SIGTERM, signal.SIGHUP)):
-            code = parse(line, switches)() or 0
-            sys.stdout.flush()
-    except BaseException as error:  # the outermost frame: every failure ends here
-        from gpucloud.cli.failure import report
-
-        code = report(
-            error,
-            line=line,
-            json=switches.json,
-            color=not switches.no_color,
-            verbose=switches.verbose,
-            relays=relays(line),
-        )
-    gc.freeze()  # no garbage collection at the end of the process
-    if arguments is None:
-        _leave_threads(code)
-    sys.exit(code)
-
-
-def _end_with_code(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    """Ends the process where nothing is under way: what is, listens by itself."""
-    os._exit(128 + signum)
-
-
-def _leave_threads(code: int) -> None:
-    """Ends the process at once if a thread still waits for an answer that nobody needs.
-
-    A regular end frees OpenSSL's locks while such a thread uses them, which crashes now and then.
-    """
-    if threading.active_count() == 1:
-        return
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
-
-
 def parse(line: Sequence[str], switches: Switches) -> Call:
     """The call that a command line asks for; one that gives an exit code where the options were all."""
     group = build()
@@ -389,29 +336,10 @@ def _root(
         raise typer.Exit(2)
 
 
-def _mend_streams() -> None:
-    """Replaces closed streams by the null device, and escapes characters that stdout cannot encode.
-
-    Otherwise the next file opened would become stdout, and output would be written into it.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    reconfigure = getattr(sys.stdout, "reconfigure", None)  # a test's replacement may have none
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
-
-
 def relays(line: Sequence[str]) -> bool:
     """Whether a command line names a command that gives a remote command's exit code."""
     name = next((word for word in line if not word.startswith("-")), "")
     return name in COMMANDS and COMMANDS[name].relays
-
-
-def _is_on(text: str) -> bool:
-    return text.strip().lower() not in {"", "0", "false", "no", "off"}
 
 
 def _merge(switches: Switches, values: Mapping[str, Any]) -> Switches:

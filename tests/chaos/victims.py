@@ -28,6 +28,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import gpucloud.__main__
 import gpucloud.api.ending
 import gpucloud.api.fetching
 import gpucloud.api.launching
@@ -191,7 +192,7 @@ def main() -> None:
         globals()[f"with_{name}"](value)
     gpucloud.cli.app.parse = command_or_engine
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    gpucloud.cli.app.main()
+    gpucloud.__main__.main()
 
 
 def command_or_engine(line: Sequence[str], switches: Switches) -> Call:

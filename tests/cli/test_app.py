@@ -27,7 +27,7 @@ from gpucloud.rendering.texts import clean
 from gpucloud_pricing import format_money
 from tests.waiting import PATIENCE_S
 
-PROGRAM = [sys.executable, "-c", "from gpucloud.cli.app import main; main()"]
+PROGRAM = [sys.executable, "-c", "from gpucloud.__main__ import main; main()"]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -70,7 +70,7 @@ def test_help_lists_every_command_in_the_tables_order(gpucloud: Run) -> None:
 def test_help_imports_no_command_and_nothing_heavy(environment: dict[str, str]) -> None:
     code = """
 import sys
-from gpucloud.cli.app import main
+from gpucloud.__main__ import main
 try:
     main(["--help"])
 except SystemExit:
@@ -94,7 +94,7 @@ def test_a_thread_that_still_waits_neither_delays_nor_crashes_the_end(environmen
     """OpenSSL frees its locks at a regular end, where a call in a thread may still use them."""
     code = """
 import atexit, sys, threading, time
-from gpucloud.cli.app import main
+from gpucloud.__main__ import main
 atexit.register(print, "a regular end")
 if sys.argv.pop(1) == "waits":
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()

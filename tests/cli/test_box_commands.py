@@ -22,7 +22,7 @@ from tests.forked import ForkServer
 from tests.processes import command_lines
 from tests.shell import TIMEOUT_S, forked_sandbox
 
-GPUCLOUD = [sys.executable, "-c", "from gpucloud.cli.app import main; main()", "--sandbox"]
+GPUCLOUD = [sys.executable, "-c", "from gpucloud.__main__ import main; main()", "--sandbox"]
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def test_what_was_begun_is_finished_or_left_as_it_was(cli: Shell, moment: str, l
 
 SAYS = """
 import io, os, signal, sys
-import gpucloud.cli.app
+import gpucloud.__main__
 
 class Window(io.StringIO):
     def write(self, text):
@@ -77,7 +77,7 @@ class Window(io.StringIO):
 
 {first}
 sys.stdout = Window()
-gpucloud.cli.app.main(["version"])
+gpucloud.__main__.main(["version"])
 """
 
 

@@ -21,7 +21,7 @@ import atexit, json, pathlib, sys
 *arguments, file, missing = sys.argv[1:]
 sys.modules.update(dict.fromkeys(missing.split()))
 atexit.register(lambda: pathlib.Path(file).write_text(json.dumps(sorted(sys.modules))))
-from gpucloud.cli.app import main
+from gpucloud.__main__ import main
 main(arguments)
 """
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from typer.core import TyperGroup
 
-from gpucloud.cli.app import COMMANDS, load, main
+from gpucloud.__main__ import main
+from gpucloud.cli.app import COMMANDS, load
 from gpucloud.cli.examples import examples_of
 from gpucloud.spec.declarations import ALIASES, FIELDS
 from gpucloud.spec.file import flag_of

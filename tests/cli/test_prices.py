@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpucloud.cli.app import main
+from gpucloud.__main__ import main
 from gpucloud_pricing import Market
 
 

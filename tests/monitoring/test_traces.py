@@ -21,7 +21,7 @@ PROGRAM = """
 import atexit, json, pathlib, sys
 *arguments, file = sys.argv[1:]
 atexit.register(lambda: pathlib.Path(file).write_text(json.dumps(sorted(sys.modules))))
-from gpucloud.cli.app import main
+from gpucloud.__main__ import main
 main(arguments)
 """
 

@@ -65,8 +65,8 @@ def launch_all(buyer: Buyer, deal: Deal, echo: Call | None) -> tuple[list[Box], 
             )
             with _ended_if_this_fails(context, [box for box, _ in bought]):
                 try:
-                    with purchasing as (purchase, terms), planned(context, terms) as (box, tried):
-                        started = first_that_starts(context, box, terms, attempts, tried)
+                    with purchasing as (purchase, terms), planned(purchase.context, terms) as (box, tried):
+                        started = first_that_starts(purchase.context, box, terms, attempts, tried)
                 except GpucloudError as error:
                     if not bought or context.tasks.signum is not None:
                         raise

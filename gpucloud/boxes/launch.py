@@ -158,7 +158,7 @@ def provision(context: Context, market: Market, deal: Deal, wanted: BoxRequest, 
     """
     with holding(context, wanted.spec) as volumes:
         with purchase_of(context, market, deal, wanted, echo, volumes=volumes) as (purchase, terms):
-            box = launch(context, terms, deal.plan.attempts)
+            box = launch(purchase.context, terms, deal.plan.attempts)
         return make_ready(box, purchase)
 
 

@@ -84,6 +84,7 @@ except SystemExit:
     assert not loaded & heavy
     assert {name for name in loaded if name.startswith("gpucloud")} == {
         "gpucloud",
+        "gpucloud.__main__",
         "gpucloud.cli",
         "gpucloud.cli.app",
         "gpucloud.processes",

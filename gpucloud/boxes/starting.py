@@ -152,8 +152,8 @@ def _bring_scratch(context: Context, box: Box, nodes: Sequence[Target]) -> None:
 def _power_on(context: Context, box: Box, terms: StartTerms) -> None:
     """Starts the machine, and journals its addresses and what it costs once it runs.
 
-    A timer that only ends a bill is set before; one that would delete the stopped machine is moved when its
-    guard has answered, which until then ends it.
+    A timer that only ends a bill is set before; one that would delete the stopped machine is moved as soon as
+    it runs: its guard, which has the end of the stopped box, may never be told.
 
     Raises:
         PriceError: it costs more than was agreed.
@@ -163,6 +163,8 @@ def _power_on(context: Context, box: Box, terms: StartTerms) -> None:
         move_cloud_end(context, box, terms.end)
     asked = power_on(context, box, cloud, terms.prices, offer)
     _wait_until_running(context, box, cloud, offer)
+    if timer_deletes(cloud):
+        move_cloud_end(context, box, terms.end)
     now = price_to_pay(in_force(context, asked, offer, "the start is taken back"))
     if now != price_to_pay(offer):
         context.journal.write(box, Seen(facts=Facts(price=now)))

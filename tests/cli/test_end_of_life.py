@@ -49,6 +49,21 @@ def test_at_the_ttl_the_box_ends_without_us(own_clouds: Shell, cloud: str) -> No
     until(lambda: bills(own_clouds) == LEFT_AT_THE_TTL[cloud])
 
 
+@pytest.mark.parametrize("cloud", ["azure", "alibaba"])
+def test_a_start_whose_process_dies_ends_at_its_own_end_without_us(own_clouds: Shell, cloud: str) -> None:
+    """Not at that of the stopped box, which is a week later; AWS has no timer of its own without a role."""
+    own_clouds.launch("--gpu", "T4", "--cloud", cloud, "--name", "x", "--ttl", "2h")
+    assert own_clouds("stop", "x", "--yes").code == 0
+    starting = own_clouds.start("start", "x", "--ttl", "1h", "--yes")
+    assert starting.stderr is not None
+    assert any("waiting for" in line for line in starting.stderr), "it did not come as far as ssh"
+    starting.kill()
+    own_clouds.finish(starting)
+    shutil.rmtree(own_clouds.home / "state-sandbox")
+    own_clouds.sandbox.clock(advance_s=70 * 60)
+    until(lambda: "instance" not in bills(own_clouds))
+
+
 @pytest.mark.parametrize("cloud", LEFT_AT_THE_TTL)
 def test_a_look_says_that_a_box_has_ended_by_its_ttl_and_counts_what_is_billed_still(
     own_clouds: Shell, cloud: str

@@ -41,6 +41,8 @@ def tree() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers need it at once
         if not made.exists():
             draft = CACHE / "draft"
+            # What a run that was killed has left; it may still have a file system mounted, which would stay.
+            subprocess.run(["umount", "--quiet", str(draft / "proc")], check=False)
             shutil.rmtree(draft, ignore_errors=True)
             _make(draft)
             draft.rename(made)

@@ -354,8 +354,9 @@ def with_cloud(name: str) -> None:
         return
     original: Any = Clouds.__init__
 
-    def begin(self: Clouds, factories: Any, *rest: Any) -> None:
-        original(self, {each: factory for each, factory in factories.items() if each == name}, *rest)
+    def begin(self: Clouds, factories: Any, *rest: Any, **named: Any) -> None:
+        own = {each: factory for each, factory in factories.items() if each == name}
+        original(self, own, *rest, **named)
 
     Clouds.__init__ = begin  # type: ignore[method-assign, assignment]
 

@@ -336,9 +336,9 @@ def _hurry() -> None:
         tasks.check()
         _Time.sleep(seconds)
 
-    gpucloud.api.session.Session.now = lambda session: _Time.now()  # type: ignore[method-assign]
-    Cloud.call = later  # type: ignore[method-assign]
-    Tasks.pause = pause  # type: ignore[method-assign]
+    gpucloud.api.session.Session.now = lambda session: _Time.now()  # type: ignore[method-assign, assignment]
+    Cloud.call = later  # type: ignore[method-assign, assignment]
+    Tasks.pause = pause  # type: ignore[method-assign, assignment]
     Tasks.__init__.__defaults__ = (None, lambda: time.monotonic() + _Time.ahead_s)
     RequestsTransport.sleep = lambda self, duration: _Time.sleep(duration)
     defaults = Cloud.__init__.__kwdefaults__ or {}
@@ -509,7 +509,7 @@ def with_connection(at: list[Any]) -> None:
             raise errors[how]
         original(self, address)
 
-    socket.socket.connect = connect  # type: ignore[method-assign]
+    socket.socket.connect = connect  # type: ignore[method-assign, assignment]
 
 
 def with_write(at: list[Any]) -> None:

@@ -134,11 +134,10 @@ def test_a_box_with_an_id_that_is_none_in_the_journal_keeps_no_other(cli: Shell)
 
     boxes = [cli.launch("--gpu", "T4", "--cloud", "aws") for _ in range(3)]
     with sqlite3.connect(cli.home / "state-sandbox" / "journal.db") as journal:
-        tables = ("events", "nodes", "intents", "resources", "usage")
-        for table, column in (("boxes", "id"), *((each, "box") for each in tables)):
+        for table, column, text in (("states", "id", "document"), ("events", "box", "data")):
             journal.execute(
-                f"UPDATE {table} SET {column} = '*' WHERE {column} = ?",  # noqa: S608
-                (boxes[0]["id"],),
+                f"UPDATE {table} SET {column} = '*', {text} = replace({text}, :id, '*') WHERE {column} = :id",  # noqa: S608
+                {"id": boxes[0]["id"]},
             )
     live = cli("list", "--live")
     assert live.code == 0, live.err

@@ -45,7 +45,7 @@ class BareBox:
 
     def caller(self) -> str:
         """The caller's network, as the echo says."""
-        with urlopen(os.environ["GPUCLOUD_AWS_ECHO_URL"]) as answer:  # noqa: S310
+        with urlopen(os.environ["GPUCLOUD_ECHO_URL"]) as answer:  # noqa: S310
             return f"{answer.read().decode().strip()}/32"
 
     def user_data(self) -> str:

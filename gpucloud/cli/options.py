@@ -158,14 +158,19 @@ def spec_from(flags: dict[str, Any]) -> Spec:
 
 
 def _read(script: Path) -> str:
-    """The text of a file with commands; its beginning, where it is longer than they may be.
+    """The text of a file with commands.
 
     Raises:
-        UsageError: it cannot be read, or is no text.
+        UsageError: it cannot be read, is no text, or is empty or too long.
     """
     try:
         with script.open("rb") as stream:
-            return stream.read(LONGEST_SCRIPT + 1).decode()
+            text = stream.read(LONGEST_SCRIPT + 1)
+        if not 0 < len(text) <= LONGEST_SCRIPT:
+            raise UsageError(f"--setup-file: {script} is not allowed; allowed: 1 to {LONGEST_SCRIPT} bytes")
+        if b"\0" in text:
+            raise UsageError(f"--setup-file: {script} is no text")
+        return text.decode()
     except OSError as error:
         raise UsageError(f"--setup-file: {script} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

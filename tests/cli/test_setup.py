@@ -51,15 +51,19 @@ def test_a_setup_is_a_file_of_up_to_a_mebibyte_and_runs_on_every_node_in_a_login
     ("words", "said"),
     [
         (("--setup-file", "none.sh"), "none.sh cannot be read"),
-        (("--setup-file", "long.sh"), "1048576"),
-        (("--setup-file", "image"), "is no text"),
+        (("--setup-file", "long.sh"), "--setup-file: long.sh is not allowed; allowed: 1 to 1048576 bytes"),
+        (("--setup-file", "empty.sh"), "--setup-file: empty.sh is not allowed"),
+        (("--setup-file", "image"), "--setup-file: image is no text"),
+        (("--setup-file", "nul"), "--setup-file: nul is no text"),
         (("--setup", "true", "--setup-file", "long.sh"), "--setup and --setup-file"),
     ],
 )
 def test_a_file_that_is_no_setup_is_refused_before_anything_is_asked(
     cli: Shell, words: tuple[str, ...], said: str
 ) -> None:
-    (cli.home / "long.sh").write_bytes(b"#" * ((1 << 20) + 1))
+    (cli.home / "long.sh").write_bytes("é".encode() * (1 << 20))
+    (cli.home / "empty.sh").write_bytes(b"")
+    (cli.home / "nul").write_bytes(b"true\0")
     (cli.home / "image").write_bytes(b"\xff\xd8")
     refused = cli("launch", *T4, *words, "--yes")
     assert refused.code == 2

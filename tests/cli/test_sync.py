@@ -100,6 +100,7 @@ def test_the_list_for_programs_has_names_as_they_are_and_the_one_for_people_on_o
     [
         (("--", "python train.py"), "sh -c 'python train.py'"),
         (("--", "python", "train.py"), "add --sync ."),
+        (("--", "sh", "-c", "python train.py"), "add --sync ."),
         (("--sync", "p", "--", "python", "train.py"), "add --sync ."),
         (("--sync", "p", "--", "python", "p/m.ckpt.py"), "add --dry-run"),
         (("--sync", "p", "--sync", "other/p", "--", "true"), "would both be 'p' on the box"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,6 +29,7 @@ from gpucloud.resources import State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect
+from gpucloud.ssh.client import Failure as ConnectionFailure
 from gpucloud.ssh.files import NotCopiedError, NotThereError, rsync_down
 from gpucloud.ssh.guard import keep_results
 from gpucloud.ssh.keys import key_folder
@@ -47,6 +48,8 @@ AGAIN_S = 5.0
 
 Files = Sequence[tuple[str, str]]
 """(path on the box, path here) each."""
+Copy = tuple[Target, str, str]
+"""(node, path there, path here)."""
 
 
 _MAY_PASS = (NotCopiedError, ConnectionFailedError, TimedOutError, UsageError, OSError)
@@ -86,8 +89,8 @@ def of_nodes(files: Files, count: int | None) -> Files:
     return files if count is None else [each for node in range(count) for each in _of_node(files, node)]
 
 
-def sources(work: Work, nodes: Sequence[Target], files: Files) -> list[tuple[Target, str, str]]:
-    """What is copied from where: (node, path there, path here)."""
+def sources(work: Work, nodes: Sequence[Target], files: Files) -> list[Copy]:
+    """What is copied from where."""
     if not work.fetch_from_all:
         return [(nodes[0], *each) for each in files]
     return [(node, *each) for node in nodes for each in _of_node(files, node.node)]
@@ -142,29 +145,15 @@ class Results:
         left = sources(self.run.work, self.nodes, files)
         absent, there = dict[str, str](), set[str]()
         end, pause_s = self.context.clock() + timedelta(seconds=try_for_s), FIRST_PAUSE_S
-        while left:
-            node, source, here = left[0]
-            why = f"{source!r} was not fetched{self._from(node)}"
+        while failed := self._copy_each(left, absent, there, copy_s, may_discard=may_discard):
+            left, why = [copy for copy, _ in failed], self._why(failed)
+            if self.context.clock() + timedelta(seconds=pause_s) >= end:
+                raise self._kept(why) from failed[0][1]
             try:
-                self.context.tell("fetch", f"{source}{self._from(node)}")
-                left_out = self.context.tasks.run(partial(rsync_down, node, source, here), copy_s)
-                if left_out:
-                    self.context.warn("fetch", f"warning: {source!r}: {left_out}")
-                there.add(source)
-                left.pop(0)
-            except NotThereError as error:
-                absent.setdefault(source, f"{why}: {error.message}")
-                left.pop(0)
-            except InterruptedBySignal as error:
-                raise self._stopped(why, error, may_discard=may_discard) from error
-            except _MAY_PASS as error:
-                if self.context.clock() + timedelta(seconds=pause_s) >= end:
-                    raise self._kept(f"{why}: {error}") from error
-                try:
-                    self._wait(f"{why}: {error}", node, pause_s)
-                except InterruptedBySignal as signalled:
-                    raise self._stopped(why, signalled, may_discard=may_discard) from signalled
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                self._wait(why, {node.node: node for node, _, _ in left}.values(), pause_s)
+            except InterruptedBySignal as signalled:
+                raise self._stopped(why, signalled, may_discard=may_discard) from signalled
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         missing = {source: text for source, text in absent.items() if source not in there}
         if missing and not self.code:
             raise self._kept("; ".join(missing.values()), KEPT_FOR_A_LOOK)
@@ -186,16 +175,76 @@ class Results:
             kept.hint = f"{error.hint}; then {kept.hint}" if error.hint else kept.hint
             raise kept from error
 
+    def _copy_each(
+        self,
+        copies: Sequence[Copy],
+        absent: dict[str, str],
+        there: set[str],
+        copy_s: float,
+        *,
+        may_discard: bool,
+    ) -> list[tuple[Copy, Exception]]:
+        """Tries each copy once, whether or not others fail; of a node that does not answer only the first.
+
+        Args:
+            copies: what is to be copied.
+            absent: receives the paths that are not there, and that in words.
+            there: receives the paths that are.
+            copy_s: how long each may take.
+            may_discard: as of :meth:`fetch`.
+
+        Returns:
+            Those that failed and may succeed later, and why.
+
+        Raises:
+            NotFetchedError: a signal came.
+            InterruptedBySignal: so it did, and the files were given up.
+        """
+        failed, silent = list[tuple[Copy, Exception]](), dict[int, Exception]()
+        for at, copy in enumerate(copies):
+            node, source, here = copy
+            if node.node in silent:
+                failed.append((copy, silent[node.node]))
+                continue
+            try:
+                self.context.tell("fetch", f"{source}{self._from(node)}")
+                left_out = self.context.tasks.run(partial(rsync_down, node, source, here), copy_s)
+                if left_out:
+                    self.context.warn("fetch", f"warning: {source!r}: {left_out}")
+                there.add(source)
+            except NotThereError as error:
+                absent.setdefault(source, self._why([(copy, error)]))
+            except InterruptedBySignal as error:
+                why = self._why([*failed, *((each, error) for each in copies[at:])])
+                raise self._stopped(why, error, may_discard=may_discard) from error
+            except _MAY_PASS as error:
+                failed.append((copy, error))
+                if isinstance(error, ConnectionFailedError) and error.failure is not ConnectionFailure.BROKEN:
+                    silent[node.node] = error
+        return failed
+
+    def _why(self, failed: Sequence[tuple[Copy, BaseException]]) -> str:
+        """Which paths were not fetched, and why; those that failed for the same reason together."""
+        named: dict[str, list[str]] = {}
+        for (node, source, _), error in failed:
+            reason = error.message if isinstance(error, GpucloudError) else str(error)
+            named.setdefault(reason, []).append(f"{source!r}{self._from(node)}")
+        return "; ".join(
+            f"{', '.join(paths)} {'was' if len(paths) == 1 else 'were'} not fetched: {reason}"
+            for reason, paths in named.items()
+        )
+
     def _from(self, node: Target) -> str:
         return f" from node {node.node}" if self.run.work.fetch_from_all else ""
 
-    def _wait(self, why: str, node: Target, pause_s: float) -> None:
+    def _wait(self, why: str, nodes: Iterable[Target], pause_s: float) -> None:
         """Pauses, and connects anew as far as that is possible: the next copy says what is wrong."""
         self.context.tell("fetch", f"{why}; trying again in {pause_s:.0f} s")
         self.context.tasks.pause(pause_s)
-        with suppress(ConnectionFailedError, CloudError, UsageError, TimedOutError):
-            self.context.tasks.run(partial(disconnect, node))
-            reach(self.context, self._now(), node)
+        for node in nodes:
+            with suppress(ConnectionFailedError, CloudError, UsageError, TimedOutError):
+                self.context.tasks.run(partial(disconnect, node))
+                reach(self.context, self._now(), node)
 
     def _now(self) -> Box:
         return refresh(self.context, self.context.journal.box(self.box.id))

@@ -98,6 +98,17 @@ def test_a_signal_while_it_copies_keeps_the_box_and_nothing_runs_again(
     assert cli("runs", "fetch", "r").code == 2, "nothing is waiting any more"
 
 
+def test_what_can_be_copied_is_here_while_other_paths_wait(cli: Shell) -> None:
+    process = tries_again(cli, "--fetch", "out:here/first", "--fetch", "ran:there/", "--json")
+    assert (cli.home / "there" / "ran").read_text() == "ran\n"
+    process.send_signal(signal.SIGTERM)
+    ended = cli.finish(process)
+    assert (ended.code, "'ran'" in ended.error["message"]) == (125, False), ended.error
+    free(cli)
+    assert cli("runs", "fetch", "r").code == 0
+    is_home(cli)
+
+
 def test_a_run_that_is_killed_while_it_copies_loses_nothing(cli: Shell) -> None:
     """Neither the next command nor a look takes its box for one that nobody needs."""
     process = tries_again(cli)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import posixpath
 import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -28,19 +31,24 @@ FILE_CODES = frozenset({3, 11, 23, 24})
 
 _PROGRESS = re.compile(rb"(\d+)% +(\S+B/s) +(\d+:\d\d:\d\d)")
 _UNSAFE = re.compile(r'ignoring unsafe symlink "(.*)" -> "(.*)"')
+_PATTERN = re.compile(r"[*?[]")
+_CONTENTS = frozenset({"", ".", ".."})
+"""How a path ends that means what is in a folder."""
 LONGEST_LINE = 8192
 _MISSING = re.compile(r"(link_stat|change_dir) .* failed: No such file or directory")
-_NAMED_LINKS = r"""
+_KINDS = r"""
 IFS=
 for each in $1; do
-  [ -h "$each" ] || continue
-  kind=nothing
-  [ ! -e "$each" ] || kind=file
-  [ ! -d "$each" ] || kind=folder
+  kind=folder
+  if [ -h "$each" ] && [ ! -e "$each" ]; then kind=nothing
+  elif [ ! -d "$each" ]; then
+    [ -h "$each" ] || continue
+    kind=file
+  fi
   printf '%s %s\0' "$kind" "$each"
 done
 """
-"""What a path or pattern means on the box that is a link itself: to what kind of thing, and its name."""
+"""What a path or pattern means on a box, but for plain files: each kind, of a link that of its target."""
 
 
 class NotCopiedError(GpucloudError):
@@ -109,54 +117,66 @@ def rsync_down(
     """
     left_out = LinksLeftOut()
 
-    def copy(path: str, here: str, *options: str) -> None:
+    def copy(path: str, here: str, *options: str, inside: str = "") -> None:
         words = [*SAFE, *options, f"{target.alias}:{path}", _local(here)]
-        _rsync(target, words, quiet=True, tell=tell or _ignore, hear=left_out.hear)
+        _rsync(target, words, quiet=True, tell=tell or _ignore, hear=partial(left_out.hear, inside))
 
     path = _on_box(source)
-    links = _named_links(target, path)
-    if links.get(path) == "nothing":
+    if posixpath.basename(path) in _CONTENTS:
+        copy(path, destination)
+        return left_out.text
+    kinds = _kinds(target, path)
+    if kinds.get(path) == "nothing":
         raise NotThereError(f"{source!r} is a link to what is not there")
-    followed = {name: kind for name, kind in links.items() if kind != "nothing"}
-    if path not in followed:
-        copy(path, destination, *(f"--exclude=/{_literal(name)}" for name in followed))
-    for name, kind in followed.items():
+    apart = {name: kind for name, kind in kinds.items() if kind != "nothing"}
+    if path not in apart:
+        named = (f"--exclude=/{_literal(PurePosixPath(name).name)}" for name in apart)
+        copy(path, destination, "--exclude=*/", *named)
+    for name, kind in apart.items():
         here = destination if name == path else f"{destination}/"
-        if kind == "folder":
-            copy(f"{name}/", f"{_own_folder(here, name)}/")
+        exactly = _literal(name) if _PATTERN.search(name) else name
+        if (
+            kind == "folder"
+        ):  # a transfer of its own: what rsync takes for safe stays in the transferred folder
+            folder = _own_folder(here, name)
+            copy(f"{exactly}/", f"{folder}/", inside=f"{folder.name}/")
         else:
-            copy(name, here, "--copy-links")
+            copy(exactly, here, "--copy-links")
     return left_out.text
 
 
-def _named_links(target: Target, path: str) -> dict[str, str]:
-    """What a path or pattern means on a box that is a link itself: ``file``, ``folder`` or ``nothing``.
+def _kinds(target: Target, path: str) -> dict[str, str]:
+    """What a path or pattern means on a box: ``folder``, and for links also ``file`` or ``nothing``.
 
     rsync would copy such a link, or leave it out, and nothing of what it points to.
     """
-    if path.endswith("/"):  # it is followed
-        return {}
-    found = run(target, ["sh", "-c", _NAMED_LINKS, "sh", path]).out.split(b"\0")[:-1]
+    found = run(target, ["sh", "-c", _KINDS, "sh", path]).out.split(b"\0")[:-1]
     told = (os.fsdecode(each).partition(" ") for each in found)
     # A box has chosen the names: what goes into a folder here is named by the last part.
-    return {name: kind for kind, _, name in told if PurePosixPath(name).name not in {"", ".."}}
+    return {name: kind for kind, _, name in told if posixpath.basename(name) not in _CONTENTS}
 
 
 def _own_folder(here: str, name: str) -> Path:
-    """The folder here that what a link of this name points to goes into. Raises ``NotCopiedError``."""
+    """The folder here that a folder of this name goes into; rsync makes it, with the mode of that one.
+
+    Raises:
+        NotCopiedError: there is a file of that name, or its place cannot be made.
+    """
     at = Path(here, PurePosixPath(name).name)
     try:
         if at.is_symlink():  # rsync replaces such a link as well
             at.unlink()
-        at.mkdir(parents=True, exist_ok=True)
+        at.parent.mkdir(parents=True, exist_ok=True)
+        if at.exists() and not at.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     except OSError as error:
         raise NotCopiedError(f"{at}: {error.strerror}") from error
     return at
 
 
 def _literal(name: str) -> str:
-    """The last part of a path as a pattern of rsync that means nothing else."""
-    return re.sub(r"([\\*?[])", r"\\\1", PurePosixPath(name).name)
+    """A name as a pattern of rsync that means nothing else."""
+    return re.sub(r"([\\*?[])", r"\\\1", name)
 
 
 class LinksLeftOut:
@@ -168,10 +188,10 @@ class LinksLeftOut:
         self._count = 0
         self._some: list[str] = []
 
-    def hear(self, line: str) -> None:
-        """A line of rsync, which may tell of one more; a box has chosen the names."""
+    def hear(self, inside: str, line: str) -> None:
+        """A line of rsync, which may tell of one more inside of a folder; a box has chosen the names."""
         if found := _UNSAFE.fullmatch(line):
-            self.add(found[1], found[2])
+            self.add(f"{inside}{found[1]}", found[2])
 
     def add(self, name: str, to: str) -> None:
         """One more."""

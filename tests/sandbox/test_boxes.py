@@ -29,7 +29,7 @@ from gpucloud.ssh.client import (
     lines,
     run,
 )
-from gpucloud.ssh.files import NotThereError, rsync_down, rsync_up
+from gpucloud.ssh.files import NotCopiedError, NotThereError, rsync_down, rsync_up
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.keys import BoxKeys, create_keys, pin, pinned
 from gpucloud.ssh.relay import relay
@@ -247,6 +247,51 @@ def test_a_link_on_the_box_that_leads_out_of_the_tree_does_not_come_back(
     run(target, ["sh", "-c", "mkdir d; ln -s /etc/passwd d/a; ln -s ../../x d/b; ln -s ok d/c; echo y >d/ok"])
     rsync_down(target, "d/", str(tmp_path / "back"))
     assert sorted(path.name for path in (tmp_path / "back").iterdir()) == ["c", "ok"]
+
+
+@pytest.mark.parametrize("asked", ["d", "?", "~/d", "./d", "d/"])
+def test_a_link_that_leads_one_folder_up_does_not_come_back(
+    target: Target, tmp_path: Path, asked: str
+) -> None:
+    """Of a fetched folder; from the folder that it goes to, it would not lead out."""
+    links = "ln -s .. d/up; ln -s ../.. d/sub/up; ln -s .. d/sub/in"
+    run(target, ["sh", "-c", f"rm -rf * && mkdir -p d/sub && {links} && echo y >d/sub/file"])
+    told = rsync_down(target, asked, str(tmp_path / "back")) or ""
+    folder = tmp_path / "back" / ("" if asked == "d/" else "d")
+    assert sorted(each.name for each in (folder / "sub").iterdir()) == ["file", "in"]
+    assert [each.name for each in folder.iterdir()] == ["sub"]
+    begin = "" if asked == "d/" else "d/"
+    assert f"{begin}up -> .." in told
+    assert f"{begin}sub/up -> ../.." in told
+
+
+def test_a_pattern_brings_each_folder_into_its_own_and_a_new_one_has_its_mode(
+    target: Target, tmp_path: Path
+) -> None:
+    """Names of folders may be patterns themselves, and have line breaks."""
+    names = ["x[1]*", "x1a", "x\\[2]", "x\n", "x -q"]
+    script = 'for n; do mkdir -p "p/$n"; printf %s "$n" >"p/$n/file"; chmod 750 "p/$n"; done; echo y >p/x'
+    run(target, ["sh", "-c", script, "sh", *names])
+    here = tmp_path / "back"
+    here.mkdir()
+    (here / "x1a").mkdir(mode=0o711)
+    (here / "x -q").symlink_to(tmp_path)
+    assert rsync_down(target, "p/x*", str(here)) is None
+    assert sorted(each.name for each in here.iterdir()) == sorted([*names, "x"])
+    for name in names:
+        assert (here / name / "file").read_text() == name
+        assert [each.name for each in (here / name).iterdir()] == ["file"]
+        assert (here / name).lstat().st_mode & 0o777 == (0o711 if name == "x1a" else 0o750)
+    rsync_down(target, "p/x[[]*", str(tmp_path / "new" / "deep"))
+    assert [each.name for each in (tmp_path / "new" / "deep").iterdir()] == ["x[1]*"]
+
+
+def test_a_folder_does_not_take_the_place_of_a_file_that_is_here(target: Target, tmp_path: Path) -> None:
+    run(target, ["sh", "-c", "mkdir -p taken && echo y >taken/file"])
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(NotCopiedError, match="taken: Not a directory"):
+        rsync_down(target, "taken", str(tmp_path))
+    assert (tmp_path / "taken").read_text() == "mine"
 
 
 def test_a_missing_remote_path_is_told_in_rsyncs_words(target: Target, tmp_path: Path) -> None:

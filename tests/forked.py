@@ -174,6 +174,10 @@ def _become(command: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         os.environ.clear()
         os.environ.update(command["environment"])
         os.chdir(command["folder"])
+        if command["uid"] is not None:
+            os.setgroups(())
+            os.setgid(command["uid"])
+            os.setuid(command["uid"])
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
         sys.stderr = io.TextIOWrapper(
@@ -245,8 +249,9 @@ class ForkServer:
         folder: str,
         program: str = "gpucloud",
         main: str = "gpucloud.__main__:main",
+        uid: int | None = None,
     ) -> Forked:
-        """Starts a command."""
+        """Starts a command; with ``uid``, as that user and group alone."""
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         status_read, status_write = os.pipe()
@@ -257,6 +262,7 @@ class ForkServer:
             "environment": dict(environment),
             "folder": folder,
             "main": main,
+            "uid": uid,
         }
         given = [nothing, out_write, err_write, status_write]
         with self._lock:

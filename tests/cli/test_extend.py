@@ -169,3 +169,23 @@ def test_a_try_that_failed_leaves_no_timer_behind(own_clouds: Shell) -> None:
     time.sleep(0.5)
     assert runs(own_clouds)
     assert own_clouds("exec", "x", "--", "true").code == 0
+
+
+def test_the_box_of_a_run_lives_longer_while_its_command_runs(own_clouds: Shell) -> None:
+    """Its process holds the box all that time, and says how to do this."""
+    cli = own_clouds
+    go = cli.home / "go"
+    script = f"echo begun; until [ -e {go} ]; do sleep 0.1; done; echo ran >out"
+    line = ("--gpu", "T4", "--cloud", "aws", "--name", "x", "--ttl", "2h", "--fetch", "out")
+    process = cli.start("run", *line, "--", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    box = extended(cli, "9h")
+    assert [each["expires_at"] for each in cli.boxes()] == [box["expires_at"]]
+    until(lambda: deadlines(cli) == [box["expires_at"]])
+    cli.sandbox.clock(advance_s=3 * HOUR_S)  # past the old end
+    go.write_text("")
+    ran = cli.finish(process)
+    assert ran.code == 0, ran.err
+    assert (cli.home / "out").read_text() == "ran\n"
+    assert cli.sandbox.status()["billing"] == []

@@ -240,6 +240,33 @@ def test_the_attempt_that_has_uploaded_last_is_restored_by_the_clock_of_the_stor
     assert third.files() == {"model": "3"}
 
 
+@pytest.mark.timeout(1200)
+def test_a_hundred_thousand_small_files_are_one_whole_set_that_is_sent_once(
+    box: Callable[..., Box], tmp_path: Path
+) -> None:
+    """As a job has them that keeps a file for each sample; it rotates a folder of them during the upload."""
+    one, folders = box("one"), 100
+    one.begin(1)
+    wanted: dict[str, str] = {}
+    for folder in range(folders):
+        texts = {f"{name}": f"{folder}-{name}" for name in range(1000)}
+        one.write_folder(f"part-{folder}", texts)
+        wanted.update({f"part-{folder}/{name}": text for name, text in texts.items()})
+    one.use(meanwhile(tmp_path, FROZEN, "rm -r saved/part-0; mv saved/part-1 saved/part-0"))
+    assert one.upload() == {"number": 1, "files": len(wanted), "bytes": sum(map(len, wanted.values()))}
+    assert left_out(one) == []
+    assert restored(box) == wanted
+    one.use(meanwhile(tmp_path, FROZEN, "exit 1"))
+    rotated = {
+        name.replace("part-1/", "part-0/"): text
+        for name, text in wanted.items()
+        if not name.startswith("part-0/")
+    }
+    assert one.upload()["files"] == len(rotated), "nothing is sent: files that were renamed are up"
+    assert one.upload()["number"] == 2, "nothing has changed"
+    assert restored(box, 3) == rotated
+
+
 # --- which files are a set
 
 OLD, NEW = 1_000_000_000, 2_000_000_000

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import operator
 import typing
+from collections import OrderedDict
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+from botocore.awsrequest import HeadersDict
 
 import gpucloud.cli.app
 import gpucloud.journal.events
@@ -34,9 +39,14 @@ from gpucloud_sandbox import supported
 from gpucloud_sandbox.market import Catalog, catalog
 
 CLOUDS = ("aws", "azure", "alibaba")
+VIEWS: tuple[Callable[[Any], object], ...] = (
+    *(operator.methodcaller("items"), operator.methodcaller("keys"), operator.methodcaller("values")),
+)
+MAPPINGS: tuple[Any, ...] = ({}, OrderedDict(), HeadersDict())
 ASKED_OFTEN: tuple[object, ...] = (
     *(None, False, 0, 0.0, "", b"", (), Path(), iter("")),
-    *(dict[str, str](), dict[str, str]().items(), list[str](), set[str](), frozenset[str]()),
+    *(dict[str, str](), list[str](), set[str](), frozenset[str](), iter(())),
+    *(view(made) for made in MAPPINGS for view in VIEWS),
 )
 """Values like these are asked whether they are mappings; the first answer looks through all of Azure."""
 ABSTRACT: tuple[Any, ...] = (

@@ -11,10 +11,16 @@ from tests.shell import cli, endpoint
 __all__ = ["cli", "endpoint", "lab"]
 
 
+@pytest.fixture(scope="session")
+def victims() -> Iterator[ForkServer]:
+    """What forks processes that know what can befall them, and a crowd of them."""
+    forks = ForkServer("tests.chaos.victims", "tests.chaos.crowd")
+    yield forks
+    forks.close()
+
+
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Three clouds without insides, and processes that know what can befall them."""
-    victims = ForkServer("tests.chaos.victims")
+def lab(tmp_path_factory: pytest.TempPathFactory, victims: ForkServer) -> Iterator[Lab]:
+    """Three clouds without insides."""
     with a_lab(tmp_path_factory.mktemp("lab"), victims) as made:
         yield made
-    victims.close()

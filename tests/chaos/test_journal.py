@@ -5,37 +5,24 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gpucloud.journal.store import Journal
 from tests.chaos.crowd import END_S, OPERATIONS, PROCESSES, Crowd, now
-from tests.chaos.lab import Home, Lab, a_lab
+from tests.chaos.lab import Home, Lab
 from tests.chaos.scenes import LAUNCH, REGION
 from tests.chaos.truth import ours
 from tests.forked import ForkServer
 
 
-@pytest.fixture(scope="module")
-def forking() -> Iterator[ForkServer]:
-    forks = ForkServer("tests.chaos.victims", "tests.chaos.crowd")
-    yield forks
-    forks.close()
-
-
-@pytest.fixture(scope="module")
-def lab(forking: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with a_lab(tmp_path_factory.mktemp("lab"), forking) as made:
-        yield made
-
-
 @pytest.mark.timeout(END_S + 60)
-def test_a_crowd_of_processes_shares_one_journal(forking: ForkServer, tmp_path: Path) -> None:
+def test_a_crowd_of_processes_shares_one_journal(victims: ForkServer, tmp_path: Path) -> None:
     """Nobody hears of a locked database, nothing is lost or doubled, replaying it gives the same tables."""
     seed = f"{random.randrange(1 << 32):08x}"  # noqa: S311
-    crowd = Crowd(forking, tmp_path, {})
+    crowd = Crowd(victims, tmp_path, {})
     said = crowd.run(seed=seed, processes=PROCESSES, operations=OPERATIONS, killed=0.01, stopped=0)
     wrong = crowd.wrong(Journal.open(tmp_path / "journal.db", now))
     assert (said, wrong) == ([], []), seed

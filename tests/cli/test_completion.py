@@ -20,14 +20,15 @@ from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.journal.store import Journal
 from gpucloud_sandbox.client import Endpoint
 from tests.builders import START, some_tags
+from tests.forked import ForkServer
 from tests.shell import PROGRAMS, Shell, newcomer
 from tests.terminal import Terminal
 
 
 @pytest.fixture(scope="module")
-def work(endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def work(endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Shell]:
     """A shell whose user has the boxes ``work`` and ``wide``, and had one named ``worn``."""
-    with newcomer(endpoint, tmp_path_factory.mktemp("user")) as shell:
+    with newcomer(endpoint, tmp_path_factory.mktemp("user"), forks) as shell:
         for name, run in (("work", "ci-7"), ("wide", "ci-8"), ("worn", "ci-9")):
             shell.launch("--gpu", "T4", "--name", name, "--run-id", run)
         assert shell("down", "worn", "--yes").code == 0

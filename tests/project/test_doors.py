@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -62,16 +63,15 @@ def _is_verb(kind: type, name: str) -> bool:
 
 def billed_calls(text: str) -> Iterator[str]:
     """The billable verbs that a module names: ``KIND.verb``, whatever it calls the object."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr == "create" and _is_cloud(node.value):
+    nodes = list(ast.walk(ast.parse(text)))
+    called = [node for node in nodes if isinstance(node, ast.Attribute)]
+    for node in called:
+        if node.attr == "create" and _is_cloud(node.value):
             yield "Provider.create"
-        for kind, names in _given(node):
-            for inner in ast.walk(tree):
-                if not isinstance(inner, ast.Attribute) or inner.attr not in BILLED.get(kind, ()):
-                    continue
-                if isinstance(inner.value, ast.Name) and inner.value.id in names:
-                    yield f"{kind}.{inner.attr}"
+    for kind, names in itertools.chain.from_iterable(map(_given, nodes)):
+        for node in called if kind in BILLED else ():
+            if node.attr in BILLED[kind] and isinstance(node.value, ast.Name) and node.value.id in names:
+                yield f"{kind}.{node.attr}"
 
 
 def _is_cloud(node: ast.expr) -> bool:

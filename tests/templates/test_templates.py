@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import base64
+import functools
 import gzip
 import json
 import random
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -41,9 +43,16 @@ FULL = Software(driver="580", containers=True, wheels="pytorch-2.10", system="ub
 """What a plain image needs for a framework."""
 
 
+@functools.lru_cache(8)
+def read(text: str) -> Mapping[str, Any]:
+    """A document as cloud-init reads it; the slow part of a test, which changes nothing in it."""
+    document: dict[str, Any] = yaml.safe_load(text)
+    return document
+
+
 def guard_of(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The guard's settings and modules, as the first command of the first boot stage gets them."""
-    command = yaml.safe_load(text)["bootcmd"][0]
+    command = read(text)["bootcmd"][0]
     settings, *modules = command[4:]
     return json.loads(settings), dict(zip(modules[::2], modules[1::2], strict=True))
 
@@ -120,12 +129,12 @@ def test_without_a_deadline_the_guard_watches_but_never_ends_the_box_at_a_time()
 def test_the_checkpoint_command_is_data_and_cannot_turn_the_document_into_another_kind(command: str) -> None:
     """cloud-init takes `mime-version:` anywhere for MIME, and a first line for a template."""
     text = render(replace(PLAN, checkpoint=command))
-    (file,) = [each for each in yaml.safe_load(text)["write_files"] if each["path"] == CHECKPOINT]
+    (file,) = [each for each in read(text)["write_files"] if each["path"] == CHECKPOINT]
     assert base64.b64decode(file["content"]).decode() == command
     assert guard_of(text)[0]["checkpoint"] is True
     assert "mime-version:" not in text.lower()
     assert text.splitlines()[0] == "#cloud-config"
-    assert set(yaml.safe_load(text)) == set(yaml.safe_load(render(PLAN)))
+    assert set(read(text)) == set(read(render(PLAN)))
 
 
 NASTY = st.one_of(
@@ -152,7 +161,7 @@ METADATA = ("url", "notice", "token_path", "token_header", "token_ttl_header")
 
 def all_texts(text: str) -> dict[str, Any]:
     """Every text of a plan, read back from where cloud-init and the guard would find it."""
-    document = yaml.safe_load(text)
+    document = read(text)
     settings, _ = guard_of(text)
     files = {each["path"]: each for each in document["write_files"]}
     hook, metadata = files.get(CHECKPOINT), settings["metadata"] or {}
@@ -186,10 +195,10 @@ def test_every_text_reads_back_the_same_or_is_refused(values: dict[str, Any]) ->
         text = render(plan)
     except (ValueError, TooLargeError):
         return
-    read = all_texts(text)
-    assert read == {name: getattr(plan, name) for name in read}
-    plain = yaml.safe_load(render(replace(PLAN, checkpoint=plan.checkpoint)))
-    document = yaml.safe_load(text)
+    found = all_texts(text)
+    assert found == {name: getattr(plan, name) for name in found}
+    plain = read(render(replace(PLAN, checkpoint=plan.checkpoint)))
+    document = read(text)
     assert set(document) == set(plain)
     assert document["runcmd"] == [["/usr/local/lib/gpucloud/boot", plan.user]]
     assert len(document["bootcmd"]) == 1
@@ -210,7 +219,7 @@ def test_64_kib_of_noise_are_refused_and_of_nothing_are_not() -> None:
 
 def test_only_keys_let_anybody_in_and_never_root() -> None:
     other = KEY.replace("Iz6v", "Iz6w")
-    document = yaml.safe_load(render(replace(PLAN, extra_keys=(other,))))
+    document = read(render(replace(PLAN, extra_keys=(other,))))
     assert document["ssh_pwauth"] is False
     assert document["disable_root"] is True
     assert [each["name"] for each in document["users"]] == ["gpucloud"]

@@ -8,16 +8,17 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray.autoscaler.node_provider
-from ray._raylet import GcsClient
 from ray.autoscaler.node_launch_exception import NodeLaunchException
 
 from gpucloud.api.client import Client
@@ -28,7 +29,7 @@ from gpucloud.elastic.cluster_file import load_cluster
 from gpucloud.elastic.ray.nodes import HEAD_TAGS, RESOURCES, head_id, matches
 from gpucloud.elastic.ray.starting import Head
 from gpucloud.elastic.rules import SlotState
-from gpucloud.errors import GpucloudError
+from gpucloud.errors import GpucloudError, UsageError
 
 CLOUD_ID = "RAY_CLOUD_INSTANCE_ID"
 """The variable by which Ray knows a node; the head's processes have it, other programs there do not."""
@@ -146,8 +147,32 @@ def _opened(provider_config: Mapping[str, Any]) -> tuple[Client, Cluster]:
 
 def _head(address: str) -> Head:
     """The head on whose machine this process is."""
-    session = GcsClient(address=address).cluster_id.hex()
+    session = session_of(address, os.environ)
     return Head(address=address, version=ray.__version__, session=session, token=_token(os.environ))
+
+
+def session_of(address: str, environment: Mapping[str, str]) -> str:
+    """What changes when the head is started anew, in hexadecimal digits.
+
+    The id of the cluster, from a module that Ray keeps to itself; where a later Ray has none such, the name
+    of the session's folder, which its documents name: ``/tmp/ray/session_latest``, or below ``RAY_TMPDIR``
+    or ``TMPDIR``.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    try:
+        made: str = importlib.import_module("ray._raylet").GcsClient(address=address).cluster_id.hex()
+    except (ImportError, AttributeError, TypeError):
+        above = environment.get("RAY_TMPDIR") or environment.get("TMPDIR") or "/tmp"  # noqa: S108  (as Ray does)
+        latest = Path(above, "ray", "session_latest")
+        if not latest.is_symlink():
+            raise UsageError(
+                f"Ray {ray.__version__} does not tell its session: there is no {latest}",
+                hint="start the head without --temp-dir, or use Ray 2.60",
+            ) from None
+        return sha256(os.fsencode(latest.readlink().name)).hexdigest()
+    return made
 
 
 def _token(environment: Mapping[str, str]) -> str | None:

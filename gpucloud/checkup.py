@@ -277,30 +277,30 @@ def _check_cloud(means: Means, name: str, wanted: Sequence[Candidate], nodes: in
         identity = cloud.ask(Checkup, "identify the caller", lambda checkup: checkup.identity(), lacking=None)
     except CloudError as error:
         said = error.message.removeprefix(f"{name}: ")
-        return _unusable(name, Finding(name="credentials", ok=False, said=said, fix=_hint(cloud)))
+        return _unusable(name, Finding(name="credentials", ok=False, said=said, fix=error.hint or ""))
     who = f"{identity.who} ({identity.source})" if identity else f"account {account}"
     findings = [Finding(name="credentials", ok=True, said=who)]
     region = wanted[0].region if wanted else None
-    findings += _told("clock", cloud, lambda: _clock(server_time(cloud), means))
+    findings += _told("clock", lambda: _clock(server_time(cloud), means))
     if region is not None:
-        findings += _told("permissions", cloud, lambda: _permissions(region, _allowed(cloud, region)))
-        findings += _told("quotas", cloud, lambda: _quotas(cloud, wanted, nodes))
+        findings += _told("permissions", lambda: _permissions(region, _allowed(cloud, region)))
+        findings += _told("quotas", lambda: _quotas(cloud, wanted, nodes))
     usable = not any(each.ok is False and not each.name.startswith("quota ") for each in findings)
     return CloudFindings(cloud=name, usable=usable, identity=identity, findings=tuple(findings))
 
 
-def _told(name: str, cloud: Cloud, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _told(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     """The findings of one check; a refused call is a finding too."""
     try:
         return look()
     except CloudError as error:
-        denied = error.error_class is ErrorClass.AUTH
+        denied = error.error_class in {ErrorClass.AUTH, ErrorClass.BILLING}
         return [
             Finding(
                 name=name,
                 ok=False if denied else None,
                 said=error.message,
-                fix=_hint(cloud) if denied else "",
+                fix=error.hint or "" if denied else "",
             )
         ]
 
@@ -308,11 +308,6 @@ def _told(name: str, cloud: Cloud, look: Callable[[], list[Finding]]) -> list[Fi
 def _allowed(cloud: Cloud, region: str) -> Sequence[Permission]:
     what = "check the permissions"
     return cloud.ask(Checkup, what, lambda checkup: checkup.permissions(region), lacking=())
-
-
-def _hint(cloud: Cloud) -> str:
-    checkup = cloud.ability(Checkup)
-    return "" if checkup is None else checkup.credentials_hint
 
 
 def _unusable(name: str, finding: Finding) -> CloudFindings:

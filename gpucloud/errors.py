@@ -231,6 +231,7 @@ class CloudError(GpucloudError):
         hint: what to do next.
         attempts: the attempts before.
         sent: False if the request certainly never left this machine.
+        listed: False if the code is in no table: how far it reaches is not known.
 
     Attributes:
         passes: whether another moment may change it by itself: there is capacity, or room in a quota.
@@ -248,6 +249,7 @@ class CloudError(GpucloudError):
         hint: str | None = None,
         attempts: list[dict[str, Any]] | None = None,
         sent: bool = True,
+        listed: bool = True,
     ) -> None:
         super().__init__(message, hint=hint, attempts=attempts)
         self.error_class = error_class
@@ -256,6 +258,7 @@ class CloudError(GpucloudError):
         self.request_id = request_id
         self.scope = scope
         self.sent = sent
+        self.listed = listed
         self.earlier_unknown = False
         self.passes = error_class is ErrorClass.CAPACITY
         self.exit_code = RULES[error_class].exit_code
@@ -268,19 +271,51 @@ def is_absent(error: Exception) -> bool:
 
 def absence(error: Exception) -> str:
     """Why a cloud is left out, in one line; `gpucloud check` says all that its SDK said."""
-    if isinstance(error, CloudError) and is_absent(error):
+    if not isinstance(error, CloudError) or error.error_class not in {ErrorClass.AUTH, ErrorClass.BILLING}:
+        return str(error)
+    if is_absent(error):
         return f"it has no usable credentials ({error.code}): gpucloud check"
-    return str(error)
+    return f"{error}: {error.hint}" if error.hint else str(error)
 
 
 class OutcomeUnknownError(CloudError):
     """A mutating call may or may not have been applied; it is looked up before anything else is tried."""
 
+    def refusal(self) -> CloudError:
+        """The same as a refusal, once it was looked up: the cloud answered, and there is nothing."""
+        return CloudError(
+            self.message,
+            error_class=ErrorClass(self.error_class),
+            cloud=str(self.cloud),
+            code=self.code,
+            request_id=self.request_id,
+            scope=self.scope,
+            hint=self.hint,
+            listed=self.listed,
+        )
+
 
 class Scope(StrEnum):
-    """What a refusal rules out: attempts there are skipped."""
+    """How far a refusal reaches: what it rules out besides the attempt that was refused."""
 
-    ZONE = "zone"  # this type in this zone
-    REGION = "region"  # this type (family) in this region
-    TYPE = "type"  # this type everywhere
-    CLOUD = "cloud"  # everything in this cloud
+    ATTEMPT = "attempt"  # nothing else
+    ZONE = "zone"  # all types in this zone
+    TYPE_IN_REGION = "type_in_region"  # this type, bought this way, in this region
+    REGION = "region"  # all types in this region
+    TYPE = "type"  # this type, bought this way, in this cloud
+    PURCHASE = "purchase"  # this way of paying in this cloud
+    ACCOUNT = "account"  # the account: this cloud
+    EVERYWHERE = "everywhere"  # every cloud
+
+
+COVERED: dict[Scope, tuple[str, ...]] = {
+    Scope.ATTEMPT: ("cloud", "region", "zone", "instance_type", "purchase", "reservation"),
+    Scope.ZONE: ("cloud", "region", "zone"),
+    Scope.TYPE_IN_REGION: ("cloud", "region", "instance_type", "purchase"),
+    Scope.REGION: ("cloud", "region"),
+    Scope.TYPE: ("cloud", "instance_type", "purchase"),
+    Scope.PURCHASE: ("cloud", "purchase"),
+    Scope.ACCOUNT: ("cloud",),
+    Scope.EVERYWHERE: (),
+}
+"""What two attempts have in common when a refusal of one, of this scope, rules out the other."""

@@ -1,10 +1,11 @@
-"""The attempts of a launch that failed, for people: one line for each region and code."""
+"""The attempts of a launch that failed, for people: by region and code, and what to do about the codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gpucloud.errors import RULES, Next
 from gpucloud.rendering.texts import counted
 
 Attempt = Mapping[str, Any]
@@ -20,6 +21,16 @@ def attempt_lines(attempts: Sequence[Attempt]) -> Iterator[str]:
         yield f"{cloud} {region}: {code}, {counted(len(alike), 'attempt')}: {'; '.join(_types(alike))}"
         request = alike[-1]["request_id"]
         yield f"  {alike[-1]['message']}" + (f" (request id {request})" if request else "")
+
+
+def hint_lines(attempts: Sequence[Attempt], shown: str | None) -> Iterator[str]:
+    """What to do about the codes that only the user can do something about; not what is ``shown`` already."""
+    classes = {str(name) for name, rule in RULES.items() if rule.next in {Next.LEAVE_CLOUD, Next.OTHER_QUOTA}}
+    refused = [each for each in attempts if each["class"] in classes and each["code"]]
+    hints = {(each["cloud"], each["code"]): each["hint"] for each in refused}
+    for (cloud, code), hint in hints.items():
+        if hint and hint != shown:
+            yield f"{cloud} {code}: {hint}"
 
 
 def _types(attempts: Sequence[Attempt]) -> Iterator[str]:

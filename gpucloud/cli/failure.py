@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from gpucloud.cli.attempts import attempt_lines
+from gpucloud.cli.attempts import attempt_lines, hint_lines
 from gpucloud.cli.output import Output, abandon_stdout, encode
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.redaction import redact
@@ -156,6 +156,7 @@ def as_text(failure: GpucloudError) -> str:
         lines.append(f"  cloud: {', '.join(said)}")
     if failure.attempts:
         lines += ["  tried:", *(f"    {line}" for line in attempt_lines(failure.attempts))]
+        lines += [f"  {line}" for line in hint_lines(failure.attempts, failure.hint)]
     if failure.left:
         lines += ["  may still be billed:", *(f"    {line}" for line in _left_lines(failure.left))]
     if failure.owed_command:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, overload
 
-from gpucloud.clouds.abilities import Audit, Traits
+from gpucloud.clouds.abilities import Audit, Checkup, Traits
 from gpucloud.clouds.own_address import own_address
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import (
     CallObserver,
     DeletionGraph,
+    LateFailureError,
     PartialCreateError,
     Provider,
     Record,
@@ -34,6 +35,7 @@ from gpucloud.errors import (
 )
 from gpucloud.resources import (
     BadTags,
+    Machine,
     Order,
     Ref,
     Request,
@@ -128,8 +130,8 @@ class Cloud:
                     if rule.definite:
                         raise failure from error
                 else:
-                    unknown = True
                     failure = self._unknown(what, verdict)
+                    failure.earlier_unknown, unknown = unknown, True
                 delay_s = self.backoff.delay_s(attempt, verdict.retry_after_s, self.uniform)
                 if rule.next is not Next.AGAIN or self.monotonic() + delay_s > deadline:
                     if unknown and not isinstance(failure, OutcomeUnknownError):
@@ -242,13 +244,27 @@ class Cloud:
             f"{self.name}: could not {what}: gpucloud has no such calls for this cloud",
             error_class=ErrorClass.UNSUPPORTED,
             cloud=self.name,
-            scope=Scope.CLOUD,
+            scope=Scope.ACCOUNT,
             sent=False,
         )
 
     def late(self, what: str) -> CloudError:
         """The error of a call that timed out."""
         return CloudError(f"{self.name}: {what}", error_class=ErrorClass.SERVER, cloud=self.name)
+
+    def never_started(self, machine: Machine) -> CloudError:
+        """The late refusal of a machine that ended before it ran, of which nothing is left.
+
+        A class after which the same call is repeated, or nothing is tried, counts as lack of capacity here:
+        the call is over, and another offer may start.
+        """
+        said = f"{machine.ref.id} ended before it ran"
+        verdict = machine.reason and self.provider.classify(LateFailureError(machine.reason, said))
+        verdict = verdict or Verdict(error_class=ErrorClass.CAPACITY, code=machine.reason or "", message=said)
+        if RULES[verdict.error_class].next in {Next.AGAIN, Next.STOP}:
+            verdict = replace(verdict, error_class=ErrorClass.CAPACITY)
+        text = f"{self.name}: {said}: {machine.reason or 'no reason given'}"
+        return CloudError(**(self._words("", verdict) | {"message": text, "code": machine.reason}))
 
     def _verdict(self, error: Exception) -> Verdict:
         if isinstance(error, PartialCreateError) and isinstance(error.__cause__, Exception):
@@ -274,8 +290,14 @@ class Cloud:
             "request_id": verdict.request_id,
             "scope": verdict.scope,
             "sent": verdict.sent,
-            "hint": HINTS.get(verdict.error_class),
+            "hint": verdict.hint or self._hint(verdict.error_class),
+            "listed": verdict.listed,
         }
+
+    def _hint(self, error_class: ErrorClass) -> str | None:
+        """What to do about a code of a class that has no hint of its own."""
+        checkup = self.ability(Checkup) if error_class is ErrorClass.AUTH else None
+        return checkup.credentials_hint if checkup else HINTS.get(error_class)
 
 
 HINTS: dict[ErrorClass, str] = {
@@ -287,6 +309,8 @@ HINTS: dict[ErrorClass, str] = {
     ErrorClass.PRICE: "raise --max-price, or allow other ways of paying",
     ErrorClass.THROTTLED: "wait a minute, then repeat the command",
     ErrorClass.SERVER: "repeat the command; gpucloud list shows what is known",
+    ErrorClass.CONFLICT: "use another --name, or find in the cloud's console what has the name",
+    ErrorClass.BAD_PARAM: "the cloud refused the request itself: report it as a bug, with the request id",
 }
 
 
@@ -361,7 +385,7 @@ class Clouds:
                 f"cloud {name!r} is not installed: {error}",
                 error_class=ErrorClass.AUTH,
                 cloud=name,
-                scope=Scope.CLOUD,
+                scope=Scope.ACCOUNT,
                 hint=f"pip install 'gpucloud[{name}]'",
                 sent=False,
             ) from error

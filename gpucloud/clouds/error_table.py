@@ -3,21 +3,22 @@
 The table's columns: ``code`` (the cloud's error code, a pattern with ``*``, or ``py:`` and the name of an
 exception class), ``match`` (texts separated by ``|``, one of which the message must contain), ``operation``
 (operations separated by ``|`` to which the row is restricted), ``class``, ``scope`` (empty: the usual one of
-the class), ``sent``, ``note``, ``source``.
+the class), ``sent``, ``hint`` (what it means and what to do, for the user; empty: the hint of the class),
+``note`` (for maintainers), ``source``.
 """
 
 from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpucloud.clouds.provider import Verdict
+from gpucloud.clouds.provider import LateFailureError, Verdict
 from gpucloud.errors import ErrorClass, Scope
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class Row:
     error_class: ErrorClass
     scope: Scope
     sent: bool
+    hint: str | None
 
     def fits(self, message: str, operation: str | None) -> bool:
         """Whether the row's restrictions, if any, are met."""
@@ -50,15 +52,15 @@ Table = Mapping[str, tuple[Row, ...]]
 """The rows by lower-case code or pattern, narrow rows first; codes before patterns, long patterns first."""
 
 _SCOPES = {
-    ErrorClass.QUOTA: Scope.REGION,
-    ErrorClass.AUTH: Scope.CLOUD,
-    ErrorClass.BILLING: Scope.CLOUD,
+    ErrorClass.QUOTA: Scope.TYPE_IN_REGION,
+    ErrorClass.AUTH: Scope.ACCOUNT,
+    ErrorClass.BILLING: Scope.ACCOUNT,
 }
 
 
-def usual_scope(error_class: ErrorClass) -> Scope:
+def _usual_scope(error_class: ErrorClass) -> Scope:
     """How far a refusal of a class reaches unless its row says otherwise."""
-    return _SCOPES.get(error_class, Scope.ZONE)
+    return _SCOPES.get(error_class, Scope.ATTEMPT)
 
 
 def _words(cell: str) -> tuple[str, ...]:
@@ -77,8 +79,9 @@ def table_of(package: str) -> Table:
             match=_words(cells["match"].lower()),
             operations=frozenset(_words(cells["operation"])),
             error_class=error_class,
-            scope=Scope(cells["scope"]) if cells["scope"] else usual_scope(error_class),
+            scope=Scope(cells["scope"]) if cells["scope"] else _usual_scope(error_class),
             sent=cells["sent"] == "yes",
+            hint=cells["hint"] or None,
         )
         rows.setdefault(row.code.lower(), []).append(row)
     return {
@@ -106,6 +109,39 @@ _BY_STATUS = {
 }
 
 
+def verdict_of(
+    row: Row | None,
+    unlisted: Callable[[], ErrorClass],
+    *,
+    code: str,
+    message: str,
+    request_id: str | None = None,
+    retry_after_s: float | None = None,
+    sent: bool = True,
+) -> Verdict:
+    """The verdict of a row; for a code that has none, of the class that ``unlisted`` returns.
+
+    How far a refusal without a row reaches is not known: at most as far as its region, until another region
+    refuses with the same code (:mod:`gpucloud.purchase.failover`).
+    """
+    if row is not None:
+        error_class, scope, hint = row.error_class, row.scope, row.hint
+    else:
+        error_class, hint = unlisted(), None
+        scope = Scope.REGION if _usual_scope(error_class) is Scope.ACCOUNT else Scope.ATTEMPT
+    return Verdict(
+        error_class=error_class,
+        code=code,
+        message=message,
+        request_id=request_id,
+        retry_after_s=retry_after_s,
+        scope=scope,
+        hint=hint,
+        listed=row is not None,
+        sent=sent,
+    )
+
+
 def class_of_status(status: int) -> ErrorClass:
     """The class of a code that no table knows, by its HTTP status alone."""
     return _BY_STATUS.get(status) or (ErrorClass.SERVER if status >= 500 else ErrorClass.BAD_PARAM)
@@ -129,16 +165,19 @@ def verdict_on_exception(table: Table, error: Exception, packages: Collection[st
 
     Returns:
         ``None`` for an exception of any other package. One of these packages without a row counts as a
-        failure of the server with unknown outcome, and is logged.
+        failure of the server with unknown outcome, and is logged. So does a late failure without a row.
     """
+    if isinstance(error, LateFailureError):
+        row = row_for(table, error.code, str(error))
+        return verdict_of(row, lambda: ErrorClass.SERVER, code=error.code, message=str(error))
     names = raised_by(error, packages)
     if not names:
         return None
     for name in names:
         row = row_for(table, f"py:{name}")
         if row is not None:
-            return Verdict(
-                error_class=row.error_class, code=names[0], message=str(error), scope=row.scope, sent=row.sent
+            return verdict_of(
+                row, lambda: ErrorClass.SERVER, code=names[0], message=str(error), sent=row.sent
             )
     log.warning("the SDK's exception %s is not in the table", names[0])
     return Verdict(error_class=ErrorClass.SERVER, code=names[0], message=str(error))

@@ -36,8 +36,10 @@ A = TypeVar("A")
 class Verdict:
     """The meaning of a cloud's error, with the cloud's own message.
 
-    ``sent`` is False if the request was certainly never sent (connection refused, bad parameters caught by
-    the SDK): then the outcome is known even if the error alone would leave it unknown.
+    ``hint`` says what the user can do about this code; without one, that of its class is shown. ``listed`` is
+    False for a code that no table knows. ``sent`` is False if the request was certainly never sent
+    (connection refused, bad parameters caught by the SDK): then the outcome is known even if the error alone
+    would leave it unknown.
     """
 
     error_class: ErrorClass
@@ -45,7 +47,9 @@ class Verdict:
     message: str
     request_id: str | None = None
     retry_after_s: float | None = None
-    scope: Scope = Scope.ZONE
+    scope: Scope = Scope.ATTEMPT
+    hint: str | None = None
+    listed: bool = True
     sent: bool = True
 
 
@@ -54,6 +58,19 @@ class PartialCreateError(Exception):
 
     Whether that later call was sent proves nothing about the machines: they may exist.
     """
+
+
+class LateFailureError(Exception):
+    """What a cloud had accepted failed later.
+
+    Args:
+        code: the cloud's own, of what it accepted.
+        message: the cloud's words.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Record(Protocol):

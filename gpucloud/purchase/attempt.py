@@ -17,10 +17,8 @@ from gpucloud.ending.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.errors import (
     BoxLostError,
     CloudError,
-    ErrorClass,
     GpucloudError,
     PriceError,
-    Scope,
 )
 from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
 from gpucloud.journal.facts import Ceiling, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
@@ -467,10 +465,4 @@ def _never_started(context: Context, box: Box, cloud: Cloud, machine: Machine) -
         return BoxLostError(
             f"{cloud.name}: {machine.ref.id} powered itself off while it booted", taken_back=False
         )
-    return CloudError(
-        f"{cloud.name}: {machine.ref.id} ended before it ran: {machine.reason or 'no reason given'}",
-        error_class=ErrorClass.CAPACITY,
-        cloud=cloud.name,
-        code=machine.reason,
-        scope=Scope.ZONE,
-    )
+    return cloud.never_started(machine)

@@ -78,7 +78,7 @@ def _refusal(candidate: Candidate, message: str, *, hint: str) -> CloudError:
         message,
         error_class=ErrorClass.PRICE,
         cloud=candidate.cloud,
-        scope=Scope.ZONE if zonal else Scope.REGION,
+        scope=Scope.ATTEMPT if zonal else Scope.TYPE_IN_REGION,
         hint=hint,
         sent=False,
     )

@@ -147,6 +147,8 @@ def create(context: Context, box: Holding, attempt: Attempt) -> Sequence[Resourc
             if error.error_class is ErrorClass.BAD_PARAM:
                 # The cloud rejected the request itself and lists nothing: check once more later.
                 _resolve(context, box, attempt.intent, "watched")
+                if not error.listed and not error.earlier_unknown:
+                    raise error.refusal() from error
             raise
     except CloudError as error:
         _resolve_refused(context, box, attempt.intent, error)

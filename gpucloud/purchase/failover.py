@@ -12,6 +12,7 @@ from gpucloud.clouds.audit import about
 from gpucloud.ending.teardown import TAKE_DOWN_S, end_machine, end_machines, take_down
 from gpucloud.ending.unrecorded import end_unrecorded
 from gpucloud.errors import (
+    COVERED,
     RULES,
     BoxLostError,
     CleanupIncompleteError,
@@ -66,25 +67,25 @@ class Tried:
                 "class": str(error.error_class),
                 "code": error.code,
                 "message": error.message,
+                "hint": error.hint,
                 "request_id": error.request_id,
             }
         )
         if error.error_class == ErrorClass.QUOTA:
             self.over_quota = candidate
-        purchase = str(candidate.purchase)
-        lasts = error.error_class == ErrorClass.UNSUPPORTED
-        ruled_out = self.learned if lasts else self._blocked
-        match error.scope:
-            case Scope.CLOUD:
-                ruled_out.add((candidate.cloud,))
-            case Scope.REGION:
-                ruled_out.add((candidate.cloud, candidate.region, candidate.instance_type, purchase))
-            case Scope.TYPE:
-                ruled_out.add((candidate.cloud, candidate.instance_type, purchase))
-            case _ if lasts:
-                ruled_out.add(candidate.key)
-            case _:
-                pass
+        error.scope = self._reach(candidate, error)
+        ruled_out = self.learned if error.error_class == ErrorClass.UNSUPPORTED else self._blocked
+        ruled_out.add(_part(candidate, error.scope))
+
+    def _reach(self, candidate: Candidate, error: CloudError) -> Scope:
+        """How far a refusal reaches: a code that no table knows is the account's in its second region."""
+        if not error.listed and any(
+            (each["cloud"], each["code"]) == (candidate.cloud, error.code)
+            and each["region"] != candidate.region
+            for each in self.attempts
+        ):
+            return Scope.ACCOUNT
+        return error.scope or Scope.ATTEMPT
 
     def ended_itself(self, candidate: Candidate, error: BoxLostError) -> None:
         """Records a machine that powered itself off while it booted: one may be an accident.
@@ -98,6 +99,7 @@ class Tried:
                 "class": error.error_class,
                 "code": None,
                 "message": error.message,
+                "hint": error.hint,
                 "request_id": None,
             }
         )
@@ -113,16 +115,7 @@ class Tried:
 
     def skip(self, candidate: Candidate) -> bool:
         """Whether an earlier refusal covers this one."""
-        purchase = str(candidate.purchase)
-        return bool(
-            {
-                (candidate.cloud,),
-                (candidate.cloud, candidate.region, candidate.instance_type, purchase),
-                (candidate.cloud, candidate.instance_type, purchase),
-                candidate.key,
-            }
-            & (self._blocked | self.learned)
-        )
+        return any(_part(candidate, scope) in self._blocked | self.learned for scope in Scope)
 
     def verdict(self) -> GpucloudError:
         """The error of a launch that has no attempt left, with the exit code that fits all refusals."""
@@ -148,6 +141,11 @@ class Tried:
         last.message = f"none of {count} attempt{'s' if count != 1 else ''} started; the last: {last.message}"
         last.attempts = self.attempts
         return last
+
+
+def _part(candidate: Candidate, scope: Scope) -> tuple[str, ...]:
+    """What a refusal of this scope covers around a candidate."""
+    return (scope, *(str(getattr(candidate, name)) for name in COVERED[scope]))
 
 
 def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> Box:
@@ -339,7 +337,7 @@ def first_that_starts(
             offer = confirmed(context, terms.prices, candidate)
         except CloudError as error:
             tried.failed(candidate, error)
-            context.emit(_refused("quote", candidate, error, error.message))
+            context.emit(_refused("quote", candidate, error, error.message, _then(error)))
             continue
         try:
             with about(box=box.id):
@@ -351,14 +349,37 @@ def first_that_starts(
                 raise
             tried.failed(candidate, error)
             _clear(context, box, candidate)
-            context.emit(_refused("create", candidate, error, f"{candidate.place}: {error.code}"))
-            if RULES[ErrorClass(error.error_class)].next in {Next.STOP, Next.AGAIN}:
+            said = error.code if error.listed else error.message
+            context.emit(_refused("create", candidate, error, f"{candidate.place}: {said}", _then(error)))
+            if _is_final(error):
                 raise
         except BoxLostError as error:
             tried.ended_itself(candidate, error)
             _clear(context, box, candidate)
             context.tell("create", f"{error.message}; trying the next offer")
     raise _verdict(context, terms, tried)
+
+
+def _is_final(error: CloudError) -> bool:
+    """Whether no other offer is tried: another one would be refused, too.
+
+    Of a code that no table knows this is not certain.
+    """
+    following = RULES[ErrorClass(error.error_class)].next
+    return following is Next.AGAIN or (following is Next.STOP and error.listed)
+
+
+def _then(error: CloudError) -> str:
+    """What follows after a refusal, for people."""
+    match error.scope:
+        case Scope.ACCOUNT if not error.listed:
+            return f"refused in two regions: leaving out {error.cloud}"
+        case Scope.ACCOUNT:
+            return f"leaving out {error.cloud}"
+        case Scope.EVERYWHERE:
+            return "every other offer would be refused, too"
+        case _:
+            return "trying the next offer"
 
 
 def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
@@ -369,9 +390,7 @@ def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
     return failure
 
 
-def _refused(
-    step: str, candidate: Candidate, error: CloudError, text: str, then: str = "trying the next offer"
-) -> AttemptRefused:
+def _refused(step: str, candidate: Candidate, error: CloudError, text: str, then: str) -> AttemptRefused:
     return AttemptRefused(
         step,
         f"{text}; {then}",

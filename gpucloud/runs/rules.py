@@ -259,6 +259,7 @@ def tried(attempt: Attempt) -> dict[str, Any]:
         "class": str(attempt.loss),
         "code": None,
         "message": attempt.message or "",
+        "hint": None,
         "request_id": None,
     }
 

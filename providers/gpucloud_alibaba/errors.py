@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -116,20 +117,14 @@ def _answered(error: Any, operation: str | None) -> Verdict:
     data = cast("Mapping[str, Any]", getattr(error, "data", None) or {})
     code, message = str(error.code), str(data.get("Message") or error.message)
     request_id = data.get("RequestId") or getattr(error, "request_id", None)
-    row = row_for(code, message, operation)
-    if row is None:
-        error_class = _unlisted(code, int(error.status_code or 400), operation)
-        scope = error_table.usual_scope(error_class)
-    else:
-        error_class, scope = row.error_class, row.scope
     told_ms = getattr(error, "retry_after", None)
-    return Verdict(
-        error_class=error_class,
+    return error_table.verdict_of(
+        row_for(code, message, operation),
+        lambda: _unlisted(code, int(error.status_code or 400), operation),
         code=code,
         message=message,
         request_id=str(request_id) if request_id else None,
         retry_after_s=told_ms / 1000 if told_ms else None,
-        scope=scope,
     )
 
 
@@ -176,12 +171,11 @@ def classify(error: Exception) -> Verdict | None:
     if verdict is None:
         return None
     code = getattr(inner, "code", None)
-    return Verdict(
-        error_class=verdict.error_class,
+    return replace(
+        verdict,
         code=str(code) if code else verdict.code,
         message=_words(inner) or verdict.code,
         request_id=getattr(inner, "request_id", None),
-        scope=verdict.scope,
         sent=verdict.sent and not _never_left(inner),
     )
 

@@ -16,7 +16,7 @@ from gpucloud.clouds.error_table import (
     raised_by,
     row_for,
     table_of,
-    usual_scope,
+    verdict_of,
     verdict_on_exception,
 )
 from gpucloud.clouds.provider import Verdict
@@ -124,19 +124,14 @@ def _answered(error: Any) -> Verdict:
     meta: Mapping[str, Any] = error.response.get("ResponseMetadata", {})
     code, message = str(said.get("Code", "")), str(said.get("Message", ""))
     operation: str | None = getattr(error, "operation_name", None)
-    row = row_for(table(), code, message, operation)
-    if row is None:
-        error_class = _unlisted(code, int(meta.get("HTTPStatusCode", 400)), operation)
-        scope = usual_scope(error_class)
-    else:
-        error_class, scope = row.error_class, row.scope
-    return Verdict(
-        error_class=error_class,
+    status = int(meta.get("HTTPStatusCode", 400))
+    return verdict_of(
+        row_for(table(), code, message, operation),
+        lambda: _unlisted(code, status, operation),
         code=code,
         message=message,
         request_id=meta.get("RequestId"),
         retry_after_s=_retry_after(meta.get("HTTPHeaders", {})),
-        scope=scope,
     )
 
 

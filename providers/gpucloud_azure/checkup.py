@@ -21,8 +21,9 @@ from gpucloud_azure.errors import MalformedAnswerError, reading
 
 PERMISSIONS_API = "2022-04-01"
 PROVIDERS_API = "2021-04-01"
-NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.ComputeSchedule", "Microsoft.DevTestLab")
-"""The last one only for the daily shutdown, which is set in addition to the exact one."""
+DAILY = "Microsoft.DevTestLab"
+"""Only for the daily shutdown, which is set in addition to the exact one."""
+NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.ComputeSchedule", DAILY)
 HINT = (
     "az login; with several subscriptions also: export AZURE_SUBSCRIPTION_ID=$(az account show --query id "
     "-o tsv); or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service principal"
@@ -66,6 +67,11 @@ def may(clients: Clients, action: str) -> bool:
 def registration(clients: Clients, namespace: str) -> str:
     """The registration state of a resource provider, in Azure's terms."""
     return str(clients.ask(f"/providers/{namespace}", api=PROVIDERS_API).get("registrationState", "unknown"))
+
+
+def is_registered(clients: Clients, namespace: str) -> bool:
+    """Whether a resource provider is registered for the subscription."""
+    return registration(clients, namespace).lower() == "registered"
 
 
 def claims_of(token: str) -> Mapping[str, Any]:

@@ -11,12 +11,13 @@ from decimal import Decimal
 from typing import Any, NoReturn, assert_never
 
 from gpucloud.clouds.kit import bid, in_threads
-from gpucloud.clouds.provider import PartialCreateError, Record
+from gpucloud.clouds.provider import LateFailureError, PartialCreateError, Record
 from gpucloud.errors import RULES, ErrorClass
 from gpucloud.resources import Machine, Order, Request, ResourceKind, State, request_hash
 from gpucloud_azure import deadlines, schedule
+from gpucloud_azure.checkup import DAILY, is_registered
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import ChangedRequestError, LateFailureError, classify
+from gpucloud_azure.errors import ChangedRequestError, classify
 from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, show
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
@@ -138,8 +139,15 @@ def schedule_end(order: Order, record: Record, clients: Clients) -> None:
         return
     group = group_name(order)
     ids = [id_in(order.account, group, ResourceKind.INSTANCE, name) for name in machine_names(order)]
-    only = schedule.daily_time(ends_at, datetime.now(UTC)) is None
-    schedule.submit(clients, order.region, ids, ends_at, record.armed, only=only)
+    daily = schedule.daily_time(ends_at, datetime.now(UTC))
+    schedule.submit(
+        clients,
+        order.region,
+        ids,
+        ends_at,
+        record.armed,
+        only=lambda: daily is None or not is_registered(clients, DAILY),
+    )
 
 
 def create(

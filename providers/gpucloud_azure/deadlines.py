@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from gpucloud.clouds.abilities import Deadlines
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
-from gpucloud.resources import EXPIRES_TAG, End, Machine, Ref, ResourceKind, Tags, expires_text
+from gpucloud.resources import EXPIRES_TAG, End, Machine, Order, Ref, ResourceKind, Tags, expires_text
 from gpucloud_azure import identity, schedule
 from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
@@ -24,6 +24,15 @@ log = logging.getLogger(__name__)
 def cloud_end(at: datetime | None, *, identified: bool) -> datetime | None:
     """When the cloud's own timers end a machine; one with an identity deletes itself earlier."""
     return at and at + (identity.AFTER if identified else timedelta())
+
+
+def refuse_far(order: Order, now: datetime) -> None:
+    """Refuses an order whose machines no timer would end.
+
+    Raises:
+        DeadlineTooFarError: its deadline is too far ahead.
+    """
+    schedule.refuse_far(cloud_end(order.deadline, identified=order.box_identity is not None), now)
 
 
 class AzureDeadlines(Deadlines):

@@ -10,7 +10,9 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any, cast
 
 from gpucloud.clouds import kit
@@ -19,11 +21,11 @@ from gpucloud.clouds.error_table import (
     raised_by,
     row_for,
     table_of,
-    usual_scope,
+    verdict_of,
     verdict_on_exception,
 )
 from gpucloud.clouds.provider import Verdict
-from gpucloud.errors import ErrorClass
+from gpucloud.errors import ErrorClass, Scope
 
 log = logging.getLogger(__name__)
 
@@ -62,25 +64,16 @@ class NotEndingError(AzureRefusal):
     """Azure accepted no timer that would end the machine at its deadline."""
 
 
+class DeadlineTooFarError(NotEndingError):
+    """The deadline is further ahead than any timer of Azure reaches."""
+
+
 class NotCancelledError(AzureRefusal):
     """Azure did not cancel a timer."""
 
 
 class FailedImageError(AzureRefusal):
     """An image version that Azure accepted could not be made."""
-
-
-class LateFailureError(AzureRefusal):
-    """An operation that was accepted failed later; ``code`` is Azure's own.
-
-    Args:
-        code: from the machine's instance view.
-        message: from the machine's instance view.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 reading = partial(kit.reading, malformed=MalformedAnswerError)
@@ -131,13 +124,7 @@ def classify(error: Exception) -> Verdict | None:
     Goes by the names of the exception's classes, so that it needs no import of the SDK.
     """
     names = raised_by(error, SDK)
-    if not names:
-        return None
     response = getattr(error, "response", None)
-    if isinstance(error, LateFailureError):
-        return _judged(error.code, str(error), status=200, headers={}) or verdict_on_exception(
-            table_of(PACKAGE), error, SDK
-        )
     if "HttpResponseError" in names and response is not None and "DecodeError" not in names:
         said = error_in(_body(response))
         code, message = telling(said)
@@ -152,34 +139,41 @@ def classify(error: Exception) -> Verdict | None:
     sign_in = _SIGN_IN_CODE.search(str(error))
     # A sign-in that was tried, without an answer from Entra, was not refused: it did not get through.
     lost = _SIGN_IN_TRIED in str(error) and sign_in is None
-    return Verdict(
+    return replace(
+        verdict,
         error_class=ErrorClass.SERVER if lost else verdict.error_class,
         code=sign_in.group(1) if sign_in else verdict.code,
         message=_first_line(error),
-        scope=verdict.scope,
+        hint=None if lost else verdict.hint,
         sent=verdict.sent or sign_in is not None,
     )
 
 
 def _judged(code: str, message: str, *, status: int, headers: Mapping[str, str]) -> Verdict | None:
-    """The verdict on Azure's answer; ``None`` for a success without an error."""
+    """The verdict on Azure's answer; ``None`` for a success without an error.
+
+    Status 429 is throttling whatever the code: "OperationNotAllowed", too, says of too many requests.
+    """
     row = row_for(table_of(PACKAGE), code, message) if code else None
-    if row is not None:
-        error_class, scope = row.error_class, row.scope
-    elif status < 400:
+    if row is None and status < 400:
         return None
-    else:
-        log.warning("Azure error code %r (HTTP %d) is not in the table", code, status)
-        error_class = class_of_status(status)
-        scope = usual_scope(error_class)
-    return Verdict(
-        error_class=error_class,
+    verdict = verdict_of(
+        row,
+        partial(_unlisted, code, status),
         code=code or f"HTTP {status}",
         message=message,
         request_id=headers.get("x-ms-request-id") or headers.get("x-ms-correlation-request-id"),
         retry_after_s=_seconds(headers.get("retry-after", "")),
-        scope=scope,
     )
+    if status != HTTPStatus.TOO_MANY_REQUESTS:
+        return verdict
+    return replace(verdict, error_class=ErrorClass.THROTTLED, scope=Scope.ATTEMPT, hint=None)
+
+
+def _unlisted(code: str, status: int) -> ErrorClass:
+    """The class of a code that is not in the table, by HTTP status."""
+    log.warning("Azure error code %r (HTTP %d) is not in the table", code, status)
+    return class_of_status(status)
 
 
 def _body(response: Any) -> Any:

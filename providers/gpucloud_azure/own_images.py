@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpucloud.clouds.abilities import Images
-from gpucloud.clouds.provider import PartialCreateError, Record
+from gpucloud.clouds.provider import LateFailureError, PartialCreateError, Record
 from gpucloud.errors import ErrorClass, UsageError
 from gpucloud.resources import Request, Resource, ResourceKind, SnapshotOrder
 from gpucloud_azure.account import AzureAccount
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import FailedImageError, LateFailureError, MalformedAnswerError, classify
+from gpucloud_azure.errors import FailedImageError, MalformedAnswerError, classify
 from gpucloud_azure.find import resource_of, show
 from gpucloud_azure.ids import TYPES, api, id_in
 from gpucloud_azure.json_paths import Json, at, list_at, plain, text_at

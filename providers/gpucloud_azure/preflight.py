@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import assert_never
 
 from gpucloud.clouds.abilities import Preflight
@@ -10,6 +11,8 @@ from gpucloud.clouds.kit import Limits, check_limits
 from gpucloud.errors import UsageError
 from gpucloud.resources import Order
 from gpucloud_azure.account import AzureAccount
+from gpucloud_azure.deadlines import refuse_far
+from gpucloud_azure.errors import DeadlineTooFarError
 from gpucloud_azure.identity import checked_role
 from gpucloud_azure.images import refuse_without
 from gpucloud_azure.network import set_name, wanted_rules
@@ -36,6 +39,7 @@ class AzurePreflight(Preflight):
         Raises:
             UsageError: Azure would refuse it; the message says why.
         """
+        _check_deadline(order)
         check_limits(order, LIMITS)
         wanted_rules(order.allow_from, order.ports)
         if len(order.extra_tags) > MAX_TAGS:
@@ -66,6 +70,13 @@ class AzurePreflight(Preflight):
             "disks are encrypted by the platform, but not at the host: the subscription lacks the feature "
             "(az feature register --namespace Microsoft.Compute --name EncryptionAtHost)",
         )
+
+
+def _check_deadline(order: Order) -> None:
+    try:
+        refuse_far(order, datetime.now(UTC))
+    except DeadlineTooFarError as error:
+        raise UsageError(str(error), hint="use a shorter --ttl, or another --cloud") from error
 
 
 def _check_placement(order: Order) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TypeVar
@@ -27,7 +28,7 @@ from gpucloud_azure.checkup import AzureCheckup
 from gpucloud_azure.clients import Clients
 from gpucloud_azure.console import AzureConsoleLog
 from gpucloud_azure.databases import AzureDatabaseLogins
-from gpucloud_azure.deadlines import AzureDeadlines
+from gpucloud_azure.deadlines import AzureDeadlines, refuse_far
 from gpucloud_azure.market import AzureMarket
 from gpucloud_azure.power import AzurePower
 from gpucloud_azure.preflight import AzurePreflight
@@ -121,6 +122,7 @@ class AzureProvider:
 
         The addresses are billed from the moment they exist; the record is called before.
         """
+        refuse_far(order, datetime.now(UTC))  # a budget may set an end that no plan has seen
         self._preflight.check(order)
         clients = self.own_account.clients
         trusted = partial(own_images.is_trusted, clients=clients)

@@ -17,13 +17,22 @@ from gpucloud.clouds.kit import in_threads, together
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import ResourceKind
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import AzureRefusal, NotCancelledError, NotEndingError, classify, reading
+from gpucloud_azure.errors import (
+    AzureRefusal,
+    DeadlineTooFarError,
+    NotCancelledError,
+    NotEndingError,
+    classify,
+    reading,
+)
 from gpucloud_azure.ids import api, canonical, id_in, name_of, parts_of
 from gpucloud_azure.json_paths import at, list_at, plain, text_at
 
 log = logging.getLogger(__name__)
 
 DAY = timedelta(hours=24)
+FURTHEST = timedelta(days=14)
+"""How far ahead a deallocation can be scheduled. UNVERIFIED: Microsoft documents no limit."""
 OVER = {"Succeeded", "Failed", "Cancelled"}
 """States of a scheduled action that does nothing more (Azure's "Scheduled Actions", operation states)."""
 DUE = {"pendingscheduling", "scheduled", "pendingexecution", "executing", "succeeded"}
@@ -101,6 +110,20 @@ def without_timer(ids: Sequence[str], timers: Sequence[str]) -> list[str]:
     return [each for each in ids if name_of(each)[1] not in named]
 
 
+def refuse_far(deadline: datetime | None, now: datetime) -> None:
+    """Refuses a deadline that no timer reaches: nothing would end the machine from outside.
+
+    Raises:
+        DeadlineTooFarError: it is further ahead than :data:`FURTHEST`.
+    """
+    if deadline is not None and deadline - now > FURTHEST:
+        hours = (deadline - now) / timedelta(hours=1)
+        most = FURTHEST // timedelta(hours=1)
+        raise DeadlineTooFarError(
+            f"a timer on Azure ends a machine at most {most} h ahead, and this one would end in {hours:.0f} h"
+        )
+
+
 def submit(
     clients: Clients,
     region: str,
@@ -108,7 +131,7 @@ def submit(
     deadline: datetime,
     note: Callable[[Sequence[str]], None],
     *,
-    only: bool,
+    only: Callable[[], bool],
 ) -> dict[str, str]:
     """Schedules the deallocation of machines; returns those that Azure did not accept, and why.
 
@@ -120,8 +143,12 @@ def submit(
         ids: the machines.
         deadline: when.
         note: called with the timers that Azure has set.
-        only: whether there is no other timer.
+        only: says whether there is no other timer; called when Azure refuses this one.
+
+    Raises:
+        DeadlineTooFarError: the deadline is too far ahead.
     """
+    refuse_far(deadline, datetime.now(UTC))
     try:
         with reading("virtualMachinesSubmitDeallocate"):
             answer = clients.schedules().scheduled_actions.virtual_machines_submit_deallocate(
@@ -131,7 +158,7 @@ def submit(
         verdict = classify(error)
         if verdict is None or isinstance(error, AzureRefusal):
             raise
-        if only and verdict.error_class is ErrorClass.AUTH:
+        if verdict.error_class is ErrorClass.AUTH and only():
             raise
         return dict.fromkeys(ids, f"{verdict.code}: {verdict.message}")
     refused = refused_in(plain(answer), ids)
@@ -167,10 +194,11 @@ def arm(
     Raises:
         NotEndingError: Azure takes none for a machine.
     """
-    only = daily_time(deadline, now) is None
 
     def set_once() -> dict[str, str]:
-        return submit(clients, region, late, deadline, note, only=only) if late else {}
+        if not late:
+            return {}
+        return submit(clients, region, late, deadline, note, only=lambda: daily_time(deadline, now) is None)
 
     def set_daily() -> dict[str, str]:
         return arm_daily(clients, region, ids, deadline, now=now, tags=tags)

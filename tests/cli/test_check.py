@@ -107,6 +107,17 @@ def test_a_quota_that_is_too_small_is_told_before_anything_is_tried(
     assert cli.changes_asked() == []
 
 
+def test_an_account_that_is_blocked_is_told_so_by_a_check_and_by_a_plan(cli: Shell) -> None:
+    """The remedy is that of the code."""
+    cli.sandbox.fault(
+        effect="error", cloud="aws", action="GetCallerIdentity", code="Blocked", status=403, times=None
+    )
+    found = checks(cli("check", "--cloud", "aws", "--json").json, "aws")
+    assert "AWS Support" in found["credentials"]["fix"]
+    plan = cli("plan", "--gpu", "A100:8", "--json")
+    assert "AWS Support" in plan.json["left_out"]["aws"]
+
+
 def test_a_quota_in_one_region_leaves_that_region_out_of_the_plan(cli: Shell) -> None:
     """A cached figure never refuses: raised quotas count at once."""
     place = ("--gpu", "T4", "--cloud", "aws")

@@ -73,6 +73,23 @@ def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli:
     assert cli.launch(*T4, "--name", "x")["state"] == "ready", "the name is free again"
 
 
+def test_an_account_that_is_refused_is_told_what_to_do_about_it(cli: Shell) -> None:
+    """Also about a cloud whose refusal is not the last word; each code once."""
+    refusals = [
+        ("aws", "RunInstances", "PendingVerification"),
+        ("azure", "PUT virtualMachines", "ReadOnlyDisabledSubscription"),
+    ]
+    for cloud, action, code in refusals:
+        cli.sandbox.fault(effect="error", cloud=cloud, action=action, code=code, status=403, times=None)
+    clouds = ("--cloud", "aws,azure", "--region", "us-east-1,eastus")
+    failed = cli("launch", "--gpu", "T4", *clouds, "--on-demand", "--yes")
+    assert failed.code == 4
+    assert failed.err.count("AWS still verifies the account for this region") == 1
+    assert failed.err.count("removes the spending limit") == 1
+    assert failed.err.count("leaving out azure") == 1
+    assert nothing_was_started(cli)
+
+
 def test_a_price_above_the_limit_since_the_snapshot_stops_everything_before_it_begins(cli: Shell) -> None:
     cli.sandbox.price(factor="2")
     refused = cli("launch", *T4, "--max-price", "0.60", "--yes", "--json")

@@ -37,6 +37,7 @@ LONG = f"echo {b64encode(random.Random(1).randbytes(6000)).decode()}"  # noqa: S
         ("alibaba", ["--disk", "16"], "which has 20 GiB"),
         ("alibaba", ["--disk", "2049"], "root disks of up to 2048 GiB"),
         ("alibaba", ["--nodes", "101"], "up to 100 machines together"),
+        ("azure", ["--ttl", "400h"], "at most 336 h ahead, and this one would end in 400 h"),
         ("alibaba", ["--ttl", "1095d"], "at most 1094 days ahead"),
         ("alibaba", ["--allow-from", ",".join(ADDRESSES), "--port", "80,443"], "these are 300 rules"),
         ("alibaba", ["--allow-from", "2001:db8::/32"], "IPv4 addresses only"),
@@ -58,6 +59,15 @@ def test_a_cloud_that_would_refuse_is_passed_over_for_one_that_would_not(cli: Sh
     assert {attempt["cloud"] for attempt in plan["attempts"]} <= {"aws", "azure"}
     told = {reason for what, reason in plan["left_out"].items() if what.startswith("alibaba ecs.gn6i")}
     assert told == {"--disk: 3000 GiB is too large; Alibaba Cloud accepts root disks of up to 2048 GiB"}
+
+
+def test_an_end_that_no_timer_of_a_cloud_reaches_is_not_bought_there(cli: Shell) -> None:
+    """The plan says so, and goes on with the clouds whose timers reach it."""
+    plan = cli("plan", "--gpu", "T4", "--ttl", "400h")
+    assert "a timer on Azure ends a machine at most 336 h ahead" in plan.out + plan.err
+    refused = cli("launch", "--gpu", "T4", "--cloud", "azure", "--ttl", "400h", "--yes", "--json")
+    assert (refused.code, refused.error["hint"]) == (2, "use a shorter --ttl, or another --cloud")
+    assert cli.changes_asked() == []
 
 
 def test_a_setup_takes_no_place_in_user_data(cli: Shell) -> None:

@@ -38,10 +38,10 @@ from tests.memory.faults import CloudSaid, ConnectionLost
 from tests.memory.temperament import TEMPERAMENT_OF, Temperament
 
 SCOPES = {
-    ErrorClass.UNSUPPORTED: Scope.ZONE,
-    ErrorClass.QUOTA: Scope.REGION,
-    ErrorClass.AUTH: Scope.CLOUD,
-    ErrorClass.BILLING: Scope.CLOUD,
+    ErrorClass.UNSUPPORTED: Scope.ATTEMPT,
+    ErrorClass.QUOTA: Scope.TYPE_IN_REGION,
+    ErrorClass.AUTH: Scope.ACCOUNT,
+    ErrorClass.BILLING: Scope.ACCOUNT,
 }
 RELEASE_MARGIN_S = 120
 A = TypeVar("A")
@@ -339,7 +339,8 @@ class MemoryProvider:
             message=error.message,
             request_id=error.request_id,
             retry_after_s=error.retry_after_s,
-            scope=capacity if error_class is ErrorClass.CAPACITY else SCOPES.get(error_class, Scope.ZONE),
+            scope=capacity if error_class is ErrorClass.CAPACITY else SCOPES.get(error_class, Scope.ATTEMPT),
+            listed=_listed_class(self.cloud, error) is not None,
         )
 
     # --- abilities
@@ -482,10 +483,11 @@ def _matches(item: Item, search: Search) -> bool:
     return search.token is None or item.spec.get("key") == search.token
 
 
+def _listed_class(cloud: MemoryCloud, error: CloudSaid) -> ErrorClass | None:
+    codes = {code: error_class for error_class, (code, _) in cloud.temperament.codes.items()}
+    return codes.get(error.code) or cloud.temperament.also.get(error.code)
+
+
 def _class_of(cloud: MemoryCloud, error: CloudSaid) -> ErrorClass:
-    for error_class, (code, _) in cloud.temperament.codes.items():
-        if code == error.code:
-            return error_class
-    if error.code in cloud.temperament.also:
-        return cloud.temperament.also[error.code]
-    return ErrorClass.SERVER if error.status >= 500 else ErrorClass.BAD_PARAM
+    by_status = ErrorClass.SERVER if error.status >= 500 else ErrorClass.BAD_PARAM
+    return _listed_class(cloud, error) or by_status

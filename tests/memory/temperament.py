@@ -37,7 +37,7 @@ class Temperament:
     listed_after_looks: int  # lists lag behind creation by so many looks
     codes: Mapping[ErrorClass, tuple[str, int]]
     also: Mapping[str, ErrorClass]
-    capacity_scope: Scope = Scope.ZONE
+    capacity_scope: Scope = Scope.ATTEMPT
 
 
 TOKEN_ATOMIC = Temperament(
@@ -130,7 +130,7 @@ BY_NAME_LONG_RUNNING = Temperament(
         C.BAD_PARAM: ("InvalidParameter", 400),
     },
     also={},
-    capacity_scope=Scope.REGION,
+    capacity_scope=Scope.TYPE_IN_REGION,
 )
 
 VANISHING = Temperament(

@@ -71,15 +71,15 @@ def test_no_code_has_two_rows_that_fit_equally() -> None:
 @pytest.mark.parametrize(
     ("code", "error_class", "scope"),
     [
-        ("OperationDenied.NoStock", ErrorClass.CAPACITY, Scope.ZONE),
+        ("OperationDenied.NoStock", ErrorClass.CAPACITY, Scope.ATTEMPT),
         ("InstanceType.Offline", ErrorClass.CAPACITY, Scope.TYPE),
         ("InvalidOperation.PublicIpAddressNoStock", ErrorClass.CAPACITY, Scope.REGION),
-        ("InvalidInstanceType.ZoneNotSupported", ErrorClass.UNSUPPORTED, Scope.ZONE),
-        ("QuotaExceed.ElasticQuota", ErrorClass.QUOTA, Scope.REGION),
-        ("Forbidden.RAM", ErrorClass.AUTH, Scope.CLOUD),
+        ("InvalidInstanceType.ZoneNotSupported", ErrorClass.UNSUPPORTED, Scope.ATTEMPT),
+        ("QuotaExceed.ElasticQuota", ErrorClass.QUOTA, Scope.TYPE_IN_REGION),
+        ("Forbidden.RAM", ErrorClass.AUTH, Scope.ACCOUNT),
         ("RealNameAuthenticationError", ErrorClass.AUTH, Scope.REGION),
         ("RegionUnauthorized", ErrorClass.AUTH, Scope.REGION),
-        ("InvalidAccountStatus.NotEnoughBalance", ErrorClass.BILLING, Scope.CLOUD),
+        ("InvalidAccountStatus.NotEnoughBalance", ErrorClass.BILLING, Scope.ACCOUNT),
     ],
 )
 def test_a_refusal_says_how_far_it_reaches(
@@ -183,7 +183,7 @@ def test_without_credentials_nothing_is_sent_and_the_cloud_is_left_out(own_home:
     )
     verdict = provider.classify(raised(provider.account))
     assert verdict is not None
-    assert (verdict.error_class, verdict.scope, verdict.sent) == (ErrorClass.AUTH, Scope.CLOUD, False)
+    assert (verdict.error_class, verdict.scope, verdict.sent) == (ErrorClass.AUTH, Scope.ACCOUNT, False)
     assert verdict.code == "CredentialException"
 
 

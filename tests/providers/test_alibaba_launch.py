@@ -393,7 +393,7 @@ def test_an_order_without_a_zone_that_has_any_is_out_of_stock(wire: Wire) -> Non
     wire.say("DescribeAvailableResource", zones(b="WithoutStock"))
     verdict = classify(raised(lambda: provider().prepare(order(zone=""), Remembered())))
     assert verdict is not None
-    assert (verdict.error_class, verdict.scope) == (ErrorClass.CAPACITY, Scope.REGION)
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.CAPACITY, Scope.TYPE_IN_REGION)
 
 
 def test_a_boot_script_and_the_credentials_never_reach_a_log(

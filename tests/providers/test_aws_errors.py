@@ -74,14 +74,14 @@ def test_the_clouds_own_words_are_kept() -> None:
 @pytest.mark.parametrize(
     ("code", "error_class", "scope"),
     [
-        ("InsufficientInstanceCapacity", ErrorClass.CAPACITY, Scope.ZONE),
-        ("Unsupported", ErrorClass.UNSUPPORTED, Scope.ZONE),
-        ("VcpuLimitExceeded", ErrorClass.QUOTA, Scope.REGION),
-        ("MaxSpotInstanceCountExceeded", ErrorClass.QUOTA, Scope.REGION),
-        ("SpotMaxPriceTooLow", ErrorClass.PRICE, Scope.ZONE),
-        ("UnauthorizedOperation", ErrorClass.AUTH, Scope.CLOUD),
+        ("InsufficientInstanceCapacity", ErrorClass.CAPACITY, Scope.ATTEMPT),
+        ("Unsupported", ErrorClass.UNSUPPORTED, Scope.ATTEMPT),
+        ("VcpuLimitExceeded", ErrorClass.QUOTA, Scope.TYPE_IN_REGION),
+        ("MaxSpotInstanceCountExceeded", ErrorClass.QUOTA, Scope.TYPE_IN_REGION),
+        ("SpotMaxPriceTooLow", ErrorClass.PRICE, Scope.ATTEMPT),
+        ("UnauthorizedOperation", ErrorClass.AUTH, Scope.ACCOUNT),
         ("OptInRequired", ErrorClass.AUTH, Scope.REGION),
-        ("Blocked", ErrorClass.BILLING, Scope.CLOUD),
+        ("Blocked", ErrorClass.BILLING, Scope.ACCOUNT),
     ],
 )
 def test_a_refusal_says_how_far_it_reaches(code: str, error_class: ErrorClass, scope: Scope) -> None:

@@ -437,7 +437,7 @@ def test_a_zone_without_stock_is_a_shortage_there_and_nothing_is_made(sandbox: S
         launched(aws)
     verdict = aws.classify(caught.value)
     assert verdict is not None
-    assert (verdict.error_class, verdict.scope) == (ErrorClass.CAPACITY, Scope.ZONE)
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.CAPACITY, Scope.ATTEMPT)
     assert sandbox.status()["billing"] == []
 
 

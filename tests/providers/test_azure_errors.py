@@ -151,13 +151,13 @@ def test_codes_are_compared_without_regard_to_case(asked: Wire) -> None:
 @pytest.mark.parametrize(
     ("code", "error_class", "scope"),
     [
-        ("AllocationFailed", ErrorClass.CAPACITY, Scope.REGION),
-        ("ZonalAllocationFailed", ErrorClass.CAPACITY, Scope.ZONE),
-        ("SkuNotAvailable", ErrorClass.CAPACITY, Scope.ZONE),
-        ("QuotaExceeded", ErrorClass.QUOTA, Scope.REGION),
-        ("AuthorizationFailed", ErrorClass.AUTH, Scope.CLOUD),
-        ("MissingSubscriptionRegistration", ErrorClass.AUTH, Scope.CLOUD),
-        ("ReadOnlyDisabledSubscription", ErrorClass.BILLING, Scope.CLOUD),
+        ("AllocationFailed", ErrorClass.CAPACITY, Scope.TYPE_IN_REGION),
+        ("ZonalAllocationFailed", ErrorClass.CAPACITY, Scope.ATTEMPT),
+        ("SkuNotAvailable", ErrorClass.CAPACITY, Scope.ATTEMPT),
+        ("QuotaExceeded", ErrorClass.QUOTA, Scope.TYPE_IN_REGION),
+        ("AuthorizationFailed", ErrorClass.AUTH, Scope.ACCOUNT),
+        ("MissingSubscriptionRegistration", ErrorClass.AUTH, Scope.ACCOUNT),
+        ("ReadOnlyDisabledSubscription", ErrorClass.BILLING, Scope.ACCOUNT),
         ("RegionDoesNotAllowProvisioning", ErrorClass.UNSUPPORTED, Scope.REGION),
         ("AzureSpotIsNotSupportedForThisVMSize", ErrorClass.UNSUPPORTED, Scope.TYPE),
     ],
@@ -201,6 +201,14 @@ def test_an_answer_that_nobody_explains_goes_by_its_http_status_and_is_logged(
 def test_what_the_cloud_tells_to_wait_is_passed_on(asked: Wire) -> None:
     verdict = said(asked, refusal("TooManyRequests"), status=429, headers={"Retry-After": "7"})
     assert (verdict.error_class, verdict.retry_after_s) == (ErrorClass.THROTTLED, 7.0)
+
+
+def test_too_many_requests_are_throttling_whatever_the_code(asked: Wire) -> None:
+    """ "OperationNotAllowed" says of too many requests as well, and of quota with any other status."""
+    many = refusal("OperationNotAllowed", "The request limit of this subscription was reached: Cores quota.")
+    verdict = said(asked, many, status=429, headers={"Retry-After": "17"})
+    assert (verdict.error_class, verdict.retry_after_s) == (ErrorClass.THROTTLED, 17)
+    assert said(asked, refusal("AuthorizationFailed"), status=429).error_class is ErrorClass.THROTTLED
 
 
 def test_an_operation_that_failed_after_it_was_accepted_has_status_200_and_its_own_code(asked: Wire) -> None:
@@ -279,7 +287,7 @@ def test_no_credentials_at_all_are_a_matter_of_credentials(
 ) -> None:
     monkeypatch.delenv("AZURE_CLIENT_SECRET")
     verdict = raised_by(AzureProvider(own_profile()).account)
-    assert (verdict.error_class, verdict.scope, verdict.sent) == (ErrorClass.AUTH, Scope.CLOUD, False)
+    assert (verdict.error_class, verdict.scope, verdict.sent) == (ErrorClass.AUTH, Scope.ACCOUNT, False)
 
 
 def test_several_subscriptions_and_no_choice_are_a_matter_of_credentials(

@@ -17,7 +17,7 @@ from azure.core.exceptions import AzureError, HttpResponseError
 
 from gpucloud.clouds.abilities import ConsoleLog, Deadlines, Preflight
 from gpucloud.clouds.cloud import Backoff, Cloud
-from gpucloud.errors import ErrorClass, OutcomeUnknownError, UsageError
+from gpucloud.errors import ErrorClass, OutcomeUnknownError, Scope, UsageError
 from gpucloud.resources import End, Machine, ResourceKind, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
@@ -555,6 +555,7 @@ def test_a_timer_is_taken_back_by_its_operation(azure_wire: Wire, timer: str) ->
 
 def test_a_days_shutdown_alone_will_do(azure_wire: Wire) -> None:
     azure_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
+    azure_wire.say("GET", "/providers/Microsoft.DevTestLab", Answer({"registrationState": "Registered"}))
     assert launch(AzureProvider(own_profile()), deadline=DEADLINE)
     [daily] = bodies(azure_wire.calls("PUT", f"/shutdown-computevm-{VM}"))
     assert daily["properties"]["dailyRecurrence"] == {"time": f"{DEADLINE:%H%M}"}
@@ -603,7 +604,7 @@ def test_a_machine_that_nothing_would_end_is_told_of(azure_wire: Wire, answer: A
         launch(AzureProvider(own_profile()), deadline=DEADLINE + timedelta(days=3))
     verdict = classify(caught.value)
     assert verdict is not None
-    assert verdict.error_class is ErrorClass.UNSUPPORTED
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.UNSUPPORTED, Scope.ACCOUNT)
     assert not azure_wire.calls("PUT", f"/shutdown-computevm-{VM}")
 
 
@@ -635,6 +636,34 @@ def test_where_nothing_may_ever_end_it_no_machine_is_made(azure_wire: Wire) -> N
     assert verdict is not None
     assert verdict.error_class is ErrorClass.AUTH
     assert order_of(azure_wire) == ["virtualMachinesSubmitDeallocate"]
+
+
+def test_where_neither_timer_is_registered_no_machine_is_made(azure_wire: Wire) -> None:
+    """Azure is left out as a whole: it is so in each of its regions."""
+    azure_wire.say("POST", SUBMIT, Answer(refusal("MissingSubscriptionRegistration"), 409))
+    azure_wire.say("GET", "/providers/Microsoft.DevTestLab", Answer({"registrationState": "NotRegistered"}))
+    with pytest.raises(HttpResponseError) as caught:
+        launch(AzureProvider(own_profile()), deadline=DEADLINE)
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.AUTH, Scope.ACCOUNT)
+    assert order_of(azure_wire) == ["virtualMachinesSubmitDeallocate"]
+
+
+def test_an_end_that_no_timer_reaches_is_refused_before_a_call(azure_wire: Wire) -> None:
+    """It is found when the launch is planned; an end that a budget sets, and a later one, as well."""
+    far = order(deadline=datetime.now(UTC) + timedelta(hours=400))
+    azure = AzureProvider(own_profile())
+    with pytest.raises(UsageError, match="at most 336 h ahead, and this one would end in 400 h") as told:
+        able(azure, Preflight).check(far)
+    assert "--ttl" in str(told.value.hint)
+    with pytest.raises(NotEndingError) as caught:
+        azure.prepare(far, Remembered())
+    verdict = classify(caught.value)
+    assert verdict is not None
+    assert (verdict.error_class, verdict.scope) == (ErrorClass.UNSUPPORTED, Scope.ACCOUNT)
+    assert azure_wire.sent == []
+    able(azure, Preflight).check(order(deadline=datetime.now(UTC) + timedelta(days=14)))
 
 
 def test_a_box_without_a_deadline_has_no_timer(azure_wire: Wire) -> None:

@@ -258,18 +258,17 @@ def test_a_create_that_is_refused_for_its_type_or_zone_goes_elsewhere(cloud: str
 
 
 @pytest.mark.parametrize(
-    ("cloud", "code", "error_class"),
+    ("cloud", "code", "error_class", "scope"),
     [
-        ("alibaba", "IdempotentProcessing", ErrorClass.EVENTUAL),
-        ("alibaba", "AuthorizationLimitExceed", ErrorClass.QUOTA),
-        ("azure", "IPv4StandardSkuPublicIpCountLimitReached", ErrorClass.QUOTA),
-        ("azure", "IPv6StandardSkuPublicIpCountLimitReached", ErrorClass.QUOTA),
-        ("azure", "PublicIPPrefixCountLimitReached", ErrorClass.QUOTA),
+        ("alibaba", "IdempotentProcessing", ErrorClass.EVENTUAL, Scope.ATTEMPT),
+        ("alibaba", "AuthorizationLimitExceed", ErrorClass.QUOTA, Scope.TYPE_IN_REGION),
+        ("azure", "IPv4StandardSkuPublicIpCountLimitReached", ErrorClass.QUOTA, Scope.REGION),
+        ("azure", "IPv6StandardSkuPublicIpCountLimitReached", ErrorClass.QUOTA, Scope.REGION),
+        ("azure", "PublicIPPrefixCountLimitReached", ErrorClass.QUOTA, Scope.REGION),
     ],
 )
 def test_a_limit_of_the_region_is_a_quota_and_a_call_under_way_is_repeated(
-    cloud: str, code: str, error_class: ErrorClass
+    cloud: str, code: str, error_class: ErrorClass, scope: Scope
 ) -> None:
     found = {(row.error_class, row.scope) for row in rows(cloud) if row.code == code}
-    scope = Scope.REGION if error_class is ErrorClass.QUOTA else Scope.ZONE
     assert found == {(error_class, scope)}

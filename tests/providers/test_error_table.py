@@ -2,6 +2,8 @@
 
 ``error_table.csv`` is what was collected about the clouds, apart from the tables that the providers use. In a
 ``note``, ``match=`` restricts a row to messages that hold one of the quoted texts before the first semicolon.
+``scope`` is how far the refusal reaches, and ``hint`` has words of what the user is told to do, where those
+were collected.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ from typing import Any
 
 import pytest
 
+from gpucloud.clouds.cloud import Cloud
+from gpucloud.clouds.error_table import table_of
 from gpucloud.clouds.profile import Profile
 from gpucloud.clouds.provider import Provider
-from gpucloud.errors import ErrorClass
+from gpucloud.errors import ErrorClass, Scope
 from gpucloud_alibaba.provider import AlibabaProvider
 from gpucloud_aws.provider import AwsProvider
 from gpucloud_azure.provider import AzureProvider
 from gpucloud_sandbox.client import SandboxClient
+from tests.builders import a_machine
 from tests.profiles import own_profile
 
 MEANS = {
@@ -44,6 +49,8 @@ class Row:
     code: str
     says: str
     texts: tuple[str, ...]
+    scope: str
+    hint: str
 
     @property
     def allowed(self) -> set[Any]:
@@ -56,7 +63,7 @@ def rows() -> Iterator[Row]:
         for row in csv.DictReader(lines):
             note = row["note"]
             texts = re.findall(r'"([^"]+)"', note.partition(";")[0]) if note.startswith("match=") else []
-            yield Row(row["cloud"], row["code"], row["class"], tuple(texts))
+            yield Row(row["cloud"], row["code"], row["class"], tuple(texts), row["scope"], row["hint"])
 
 
 def on_the_wire(cloud: str) -> list[Row]:
@@ -106,7 +113,7 @@ def classified(
     assert verdict.code == code_of(row)
     assert message in verdict.message
     assert verdict.request_id
-    return verdict.error_class
+    return verdict
 
 
 HERE_OTHERWISE: Mapping[str, ErrorClass] = {
@@ -161,13 +168,58 @@ ASK: Mapping[str, Callable[[Any], object]] = {
 CREATES = {"aws": "RunInstances", "azure": "PUT virtualMachines", "alibaba": "RunInstances"}
 
 
+@pytest.mark.parametrize("cloud", list(ASK))
+def test_what_an_account_is_refused_for_comes_with_sentences_that_say_what_to_do(cloud: str) -> None:
+    """Of exceptions of the SDK, those without one are about credentials, which the cloud has a hint for."""
+    rows = [row for each in table_of(f"gpucloud_{cloud}").values() for row in each]
+    account = {ErrorClass.AUTH, ErrorClass.BILLING}
+    silent = [row.code for row in rows if row.error_class in account and not row.hint]
+    assert [code for code in silent if not code.startswith("py:")] == []
+    hints = {row.hint for row in rows if row.hint}
+    assert [hint for hint in hints if not hint[0].isupper() or not hint.endswith((".", ")"))] == []
+    assert [hint for hint in hints if "UNVERIFIED" in hint] == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "reason", "error_class", "scope", "hint"),
+    [
+        ("aws", "Client.InternalError", ErrorClass.AUTH, Scope.REGION, "kms:CreateGrant"),
+        ("aws", "Client.VolumeLimitExceeded", ErrorClass.QUOTA, Scope.REGION, "Amazon EBS"),
+        ("aws", "Server.InsufficientInstanceCapacity", ErrorClass.CAPACITY, Scope.ATTEMPT, "later"),
+        ("aws", "Server.SpotInstanceTermination", ErrorClass.CAPACITY, Scope.ATTEMPT, "later"),
+        ("aws", "Client.NeverHeardOf", ErrorClass.CAPACITY, Scope.ATTEMPT, ""),
+        ("azure", "AllocationFailed", ErrorClass.CAPACITY, Scope.TYPE_IN_REGION, ""),
+        ("azure", "OSProvisioningTimedOut", ErrorClass.CAPACITY, Scope.ATTEMPT, ""),
+        ("alibaba", "SystemFailure.Delete", ErrorClass.CAPACITY, Scope.ATTEMPT, ""),
+        ("alibaba", None, ErrorClass.CAPACITY, Scope.ATTEMPT, ""),
+    ],
+)
+@pytest.mark.usefixtures("sandbox")
+def test_a_machine_that_ends_before_it_runs_was_refused_for_its_reason(
+    cloud: str,
+    reason: str | None,
+    error_class: ErrorClass,
+    scope: Scope,
+    hint: str,
+) -> None:
+    """Whatever the reason, nothing is left of it, and another offer may start."""
+    refused = Cloud(provider=provider_of(cloud)).never_started(a_machine(reason=reason))
+    assert (refused.error_class, refused.scope, refused.code) == (error_class, scope, reason)
+    assert hint in str(refused.hint)
+    assert refused.listed is (reason != "Client.NeverHeardOf")
+    assert f"ended before it ran: {reason or 'no reason given'}" in refused.message
+
+
 @pytest.mark.parametrize(
     "row", [row for cloud in ASK for row in on_the_wire(cloud)], ids=lambda row: f"{row.cloud}-{row.code}"
 )
 def test_an_answer_means_what_was_collected(sandbox: SandboxClient, row: Row) -> None:
     provider = provider_of(row.cloud)
-    said = classified(sandbox, provider, partial(ASK[row.cloud], provider), row, message_of(row))
-    assert said in ({HERE_OTHERWISE[row.code]} if row.code in HERE_OTHERWISE else row.allowed)
+    verdict = classified(sandbox, provider, partial(ASK[row.cloud], provider), row, message_of(row))
+    meant = {HERE_OTHERWISE[row.code]} if row.code in HERE_OTHERWISE else row.allowed
+    assert verdict.error_class in meant
+    assert verdict.scope == (row.scope or verdict.scope)
+    assert row.hint in (verdict.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -179,5 +231,6 @@ def test_another_message_is_not_what_a_text_of_the_table_is_about(sandbox: Sandb
     """The default is the row of the same code without a text, if there is one."""
     provider = provider_of(row.cloud)
     others = [other for other in on_the_wire(row.cloud) if other.code == row.code and not other.texts]
-    said = classified(sandbox, provider, partial(ASK[row.cloud], provider), row, "It is otherwise.")
+    verdict = classified(sandbox, provider, partial(ASK[row.cloud], provider), row, "It is otherwise.")
+    said = verdict.error_class
     assert said in others[0].allowed if others else said not in row.allowed

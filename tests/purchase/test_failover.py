@@ -17,6 +17,7 @@ from gpucloud.errors import (
     CleanupIncompleteError,
     CloudError,
     ErrorClass,
+    GpucloudError,
     OutcomeUnknownError,
     PriceError,
     Scope,
@@ -24,7 +25,7 @@ from gpucloud.errors import (
 from gpucloud.journal.errors import NameTakenError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState
-from gpucloud.purchase.failover import launch
+from gpucloud.purchase.failover import Tried, launch
 from gpucloud.resources import Machine, Request
 from gpucloud_pricing.purchases import Purchase
 from tests.bench import OWNER, Bench
@@ -33,10 +34,12 @@ from tests.memory import (
     BY_NAME_LONG_RUNNING,
     TOKEN_ATOMIC,
     VANISHING,
+    CloudSaid,
     ConnectionLost,
     MemoryProvider,
     Temperament,
 )
+from tests.planning.test_plan import a_candidate
 
 TEMPERAMENTS = [TOKEN_ATOMIC, BY_NAME_LONG_RUNNING, VANISHING]
 Make = Callable[..., Bench]
@@ -60,7 +63,7 @@ def bench(tmp_path: Path, temperament: Temperament) -> Make:
 
 def zones_worth_trying(temperament: Temperament) -> list[str]:
     """Where a cloud says that a whole region is out of stock, its other zones are not asked."""
-    whole_region = temperament.capacity_scope is Scope.REGION
+    whole_region = temperament.capacity_scope is Scope.TYPE_IN_REGION
     return ["use1-az4", "usw2-az1"] if whole_region else ["use1-az4", "use1-az6", "usw2-az1"]
 
 
@@ -118,6 +121,81 @@ def test_the_class_of_a_refusal_decides_what_is_tried_next(
         launch(b.context(), b.terms(), b.offers())
     assert (caught.value.exit_code, len(caught.value.attempts)) == (exit_code, attempts)
     assert b.billed() == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "also"),
+    [
+        (Scope.ATTEMPT, ""),
+        (Scope.ZONE, "type"),
+        (Scope.TYPE_IN_REGION, "zone"),
+        (Scope.REGION, "type, zone, purchase"),
+        (Scope.TYPE, "zone, region"),
+        (Scope.PURCHASE, "type, zone, region"),
+        (Scope.ACCOUNT, "type, zone, region, purchase"),
+        (Scope.EVERYWHERE, "type, zone, region, purchase, cloud"),
+    ],
+)
+def test_exactly_what_a_refusal_reaches_is_skipped(scope: Scope, also: str) -> None:
+    """``also`` are the others, named by how they differ from what was refused; spot is of another zone."""
+    refused = a_candidate("aws/us-east-1/use1-az4")
+    others = {
+        "type": replace(refused, instance_type="t.huge"),
+        "zone": replace(refused, zone="use1-az6"),
+        "region": replace(refused, region="us-west-2", zone="usw2-az1"),
+        "purchase": replace(refused, zone="use1-az1", purchase=Purchase.SPOT),
+        "cloud": replace(refused, cloud="azure", region="eastus", zone=""),
+    }
+    tried = Tried(until=Clock()())
+    tried.failed(refused, CloudError("no", error_class=ErrorClass.AUTH, cloud="aws", scope=scope))
+    assert tried.skip(refused)
+    assert ", ".join(name for name, other in others.items() if tried.skip(other)) == also
+
+
+def test_one_reservation_that_is_used_up_does_not_rule_out_another() -> None:
+    one = a_candidate("aws/us-east-1/use1-az4", purchase=Purchase.RESERVED, reservation="cr-1")
+    tried = Tried(until=Clock()())
+    tried.failed(one, CloudError("full", error_class=ErrorClass.CAPACITY, cloud="aws", scope=Scope.ATTEMPT))
+    assert not tried.skip(replace(one, reservation="cr-2"))
+
+
+ODD = CloudSaid("NeverHeardOf", "Our own words.", status=400)
+"""A refusal with a code that no table knows."""
+
+
+def test_a_code_that_no_table_knows_leaves_a_cloud_out_once_two_regions_have_refused_with_it(
+    bench: Make,
+) -> None:
+    """Nothing is left, and the code's own words are told."""
+    b = bench()
+    b.providers[0].cloud.fail("create", ODD, times=99)
+    offers = b.offers("us-east-1/use1-az4", "us-west-2/usw2-az1", "us-east-1/use1-az6")
+    with pytest.raises(CloudError) as caught:
+        launch(b.context(), b.terms(), offers)
+    assert [attempt["zone"] for attempt in caught.value.attempts] == ["use1-az4", "usw2-az1"]
+    assert caught.value.code == "NeverHeardOf"
+    assert "Our own words." in caught.value.message
+    assert any("Our own words.; refused in two regions: leaving out aws" in text for _, text in b.lines)
+    assert b.billed() == []
+
+
+def test_a_code_that_no_table_knows_may_be_about_one_place(bench: Make) -> None:
+    b = bench()
+    b.providers[0].cloud.fail("create", ODD)
+    box = launch(b.context(), b.terms(), b.offers())
+    assert (b.machines(), box.place and box.place.zone) == (1, "use1-az6")
+
+
+def test_after_a_lost_answer_a_code_that_no_table_knows_settles_nothing(bench: Make) -> None:
+    """What the first call asked for may exist: no other offer is tried."""
+    b = bench()
+    cloud = b.providers[0].cloud
+    cloud.fail("create", ConnectionLost())
+    cloud.fail("create", ODD, times=99)
+    with pytest.raises(GpucloudError):
+        launch(b.context(), b.terms(), b.offers())
+    assert {call.region for call in cloud.calls if call.action == "create"} == {"us-east-1"}
+    assert b.machines() == 0
 
 
 def test_a_lost_answer_does_not_make_a_second_machine(bench: Make) -> None:

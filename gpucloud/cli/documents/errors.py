@@ -15,6 +15,7 @@ class FailedAttemptDocument(_Class):
     Attributes:
         class: what the failure means, for every cloud alike.
         code: the cloud's own code.
+        hint: what the code means, and what to do about it.
     """
 
     cloud: str
@@ -24,6 +25,7 @@ class FailedAttemptDocument(_Class):
     purchase: str
     code: str | None
     message: str
+    hint: str | None
     request_id: str | None
 
 

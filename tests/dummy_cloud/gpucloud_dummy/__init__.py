@@ -173,7 +173,7 @@ class DummyProvider:
             code=error.code,
             message=error.message,
             request_id=f"dummy-{id(error)}",
-            scope=Scope.ZONE,
+            scope=Scope.ATTEMPT,
         )
 
     def ability(self, kind: type[A], /) -> A | None:

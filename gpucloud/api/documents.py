@@ -268,7 +268,17 @@ class RunAttemptDocument(TypedDict):
     cost_so_far: list[MoneyDocument]
 
 
-RunFailureDocument = TypedDict("RunFailureDocument", {"class": str, "message": str})
+_Class = TypedDict("_Class", {"class": str})  # keywords of Python cannot be fields of a class
+
+
+class RunFailureDocument(_Class):
+    """Why a run, or its command, ended otherwise than by itself.
+
+    Attributes:
+        class: such as ``timeout``, ``deadline``, ``capacity``.
+    """
+
+    message: str
 
 
 class RunCodeDocument(TypedDict):

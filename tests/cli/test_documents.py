@@ -42,6 +42,15 @@ def test_a_schema_can_be_printed_by_the_name_that_a_document_has(run: Run) -> No
     assert "'ofers'; did you mean offers?" in err
 
 
+def test_every_object_in_a_document_is_described_in_its_own_words() -> None:
+    of_dict = " ".join(str(dict.__doc__).split())  # what a TypedDict without words of its own has
+    for name in DOCUMENTS:
+        schema = schema_of(name)
+        objects = [*schema["$defs"].items(), *((name, form) for form in schema.get("anyOf", [schema]))]
+        for title, each in objects:
+            assert each["description"] not in {"", of_dict}, title
+
+
 RIGHT = {"schema": "gpucloud.sync/v1", "box": "a", "up": True, "source": "b", "destination": "c"}
 
 

@@ -23,13 +23,16 @@ def attempt_lines(attempts: Sequence[Attempt]) -> Iterator[str]:
         yield f"  {alike[-1]['message']}" + (f" (request id {request})" if request else "")
 
 
-def hint_lines(attempts: Sequence[Attempt], shown: str | None) -> Iterator[str]:
-    """What to do about the codes that only the user can do something about; not what is ``shown`` already."""
+def hint_lines(attempts: Sequence[Attempt], last: tuple[str | None, str | None]) -> Iterator[str]:
+    """What to do about the codes that only the user can do something about, each once.
+
+    Not of the ``last`` one, a cloud and its code: the failure itself has its hint.
+    """
     classes = {str(name) for name, rule in RULES.items() if rule.next in {Next.LEAVE_CLOUD, Next.OTHER_QUOTA}}
     refused = [each for each in attempts if each["class"] in classes and each["code"]]
     hints = {(each["cloud"], each["code"]): each["hint"] for each in refused}
     for (cloud, code), hint in hints.items():
-        if hint and hint != shown:
+        if hint and (cloud, code) != last:
             yield f"{cloud} {code}: {hint}"
 
 

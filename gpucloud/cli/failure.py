@@ -156,7 +156,7 @@ def as_text(failure: GpucloudError) -> str:
         lines.append(f"  cloud: {', '.join(said)}")
     if failure.attempts:
         lines += ["  tried:", *(f"    {line}" for line in attempt_lines(failure.attempts))]
-        lines += [f"  {line}" for line in hint_lines(failure.attempts, failure.hint)]
+        lines += [f"  {line}" for line in hint_lines(failure.attempts, (failure.cloud, failure.code))]
     if failure.left:
         lines += ["  may still be billed:", *(f"    {line}" for line in _left_lines(failure.left))]
     if failure.owed_command:

@@ -383,9 +383,11 @@ def _then(error: CloudError) -> str:
 
 
 def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
-    """The error of all attempts; one of quota says how to ask for more."""
+    """The error of all attempts; one of a type's quota says how to ask for more of just that."""
     failure = tried.verdict()
-    if isinstance(failure, CloudError) and failure.error_class == ErrorClass.QUOTA and tried.over_quota:
+    if not isinstance(failure, CloudError) or failure.error_class != ErrorClass.QUOTA:
+        return failure
+    if failure.scope is Scope.TYPE_IN_REGION and tried.over_quota:
         advise(context, failure, tried.over_quota, terms.nodes)
     return failure
 

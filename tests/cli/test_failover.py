@@ -90,6 +90,38 @@ def test_an_account_that_is_refused_is_told_what_to_do_about_it(cli: Shell) -> N
     assert nothing_was_started(cli)
 
 
+def test_a_quota_for_disks_is_not_taken_for_one_for_machines(cli: Shell) -> None:
+    """It holds for every type of the region, and what is asked for more of is named."""
+    cli.sandbox.fault(
+        effect="error", cloud="aws", action="RunInstances", code="VolumeLimitExceeded", status=400, times=None
+    )
+    failed = cli("launch", *T4, "--region", "us-east-1,us-east-2", "--yes", "--json")
+    assert (failed.code, failed.error["code"]) == (6, "VolumeLimitExceeded")
+    assert sorted(each["region"] for each in failed.error["attempts"]) == ["us-east-1", "us-east-2"]
+    assert "Service Quotas > Amazon EBS" in failed.error["hint"]
+
+
+@pytest.mark.parametrize(
+    "namespaces", [["Microsoft.Compute"], ["Microsoft.ComputeSchedule", "Microsoft.DevTestLab"]]
+)
+def test_a_new_subscription_is_refused_once_and_before_a_machine_is_bought(
+    cli: Shell, namespaces: list[str]
+) -> None:
+    """It is so in every region; the hint has the command."""
+    for namespace in namespaces:
+        cli.sandbox.cloud("azure", "register", namespace=namespace, registered=False)
+    failed = cli("launch", "--gpu", "T4", "--cloud", "azure", "--yes", "--json")
+    assert (failed.code, failed.error["class"], failed.error["code"]) == (
+        4,
+        "auth",
+        "MissingSubscriptionRegistration",
+    )
+    assert len(failed.error["attempts"]) == 1
+    assert f"az provider register --namespace {namespaces[0]}," in failed.error["hint"]
+    assert [event for event in cli.sandbox.ledger() if event["kind"] == "instance"] == []
+    assert failed.error["left"] == []
+
+
 def test_a_price_above_the_limit_since_the_snapshot_stops_everything_before_it_begins(cli: Shell) -> None:
     cli.sandbox.price(factor="2")
     refused = cli("launch", *T4, "--max-price", "0.60", "--yes", "--json")

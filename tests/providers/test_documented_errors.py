@@ -261,7 +261,7 @@ def test_a_create_that_is_refused_for_its_type_or_zone_goes_elsewhere(cloud: str
     ("cloud", "code", "error_class", "scope"),
     [
         ("alibaba", "IdempotentProcessing", ErrorClass.EVENTUAL, Scope.ATTEMPT),
-        ("alibaba", "AuthorizationLimitExceed", ErrorClass.QUOTA, Scope.TYPE_IN_REGION),
+        ("alibaba", "AuthorizationLimitExceed", ErrorClass.QUOTA, Scope.ACCOUNT),
         ("azure", "IPv4StandardSkuPublicIpCountLimitReached", ErrorClass.QUOTA, Scope.REGION),
         ("azure", "IPv6StandardSkuPublicIpCountLimitReached", ErrorClass.QUOTA, Scope.REGION),
         ("azure", "PublicIPPrefixCountLimitReached", ErrorClass.QUOTA, Scope.REGION),

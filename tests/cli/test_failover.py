@@ -90,6 +90,27 @@ def test_an_account_that_is_refused_is_told_what_to_do_about_it(cli: Shell) -> N
     assert nothing_was_started(cli)
 
 
+def test_a_region_that_is_not_enabled_is_passed_over_and_the_cloud_is_not(cli: Shell) -> None:
+    """EC2 answers there as to wrong credentials."""
+    place = (*T4, "--on-demand", "--region", "af-south-1,ap-east-1")
+    disabled = planned(cli, *place)[0]["region"]
+    cli.sandbox.fault(
+        effect="error",
+        cloud="aws",
+        action="*",
+        region=disabled,
+        code="AuthFailure",
+        status=401,
+        message="AWS was not able to validate the provided access credentials",
+        times=None,
+    )
+    ran = cli("launch", *place, "--yes", "--json")
+    assert ran.code == 0, ran.out + ran.err
+    assert ran.box["region"] != disabled
+    assert ran.box["cloud"] == "aws"
+    assert ran.err.count("AuthFailure; trying the next offer") == 1
+
+
 def test_a_quota_for_disks_is_not_taken_for_one_for_machines(cli: Shell) -> None:
     """It holds for every type of the region, and what is asked for more of is named."""
     cli.sandbox.fault(

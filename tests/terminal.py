@@ -8,6 +8,7 @@ import re
 import select
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tests.waiting import PATIENCE_S
@@ -38,6 +39,13 @@ class Terminal:
             assert ready, f"{texts} not in {self._screen!r}"
             self._screen += _ESCAPES.sub("", os.read(self._handle, 65536).decode(errors="replace"))
         return self._screen
+
+    def end(self) -> int:
+        """Reads until the program has ended; its exit code."""
+        with suppress(OSError):  # EIO: nobody has the other side any more
+            while os.read(self._handle, 65536):
+                pass
+        return self.close()
 
     def close(self) -> int:
         """Closes the window, which the program is told by SIGHUP; returns its exit code when it has ended."""

@@ -321,7 +321,7 @@ def test_a_second_ctrl_c_at_a_terminal_deletes_the_box_and_its_files(cli: Shell)
     terminal.sees("is kept until", "Ctrl-C within 5 s deletes it")
     terminal.type("\x03")
     terminal.sees("was deleted, with files that were not fetched")
-    assert terminal.close() == 130
+    assert terminal.end() == 130
     assert (the_run(cli)["state"], the_run(cli)["exit_code"]) == ("cancelled", 0)
     assert cli.sandbox.status()["billing"] == []
 

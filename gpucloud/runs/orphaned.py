@@ -37,29 +37,44 @@ def save_orphaned(context: Context, run_id: str | None = None) -> None:
 
     A command that has ended meanwhile is over: its files are fetched as those of any run, and until then its
     box stays. One that still runs saves and uploads once more, and what is there of its files is copied: it
-    runs until its box is deleted, which the next step of the caller does.
+    runs until its box is deleted, which the next step of the caller does. A detached run is no orphan: it goes
+    on without the process that had bought its next box and had not begun its command there.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         run_id: the run; ``None`` for all of this owner.
     """
     for box in context.journal.boxes(owner=context.owner):
-        if not box.attended or box.state is not BoxState.READY or run_id not in {None, box.run_id}:
-            continue
-        named = context.journal.runs_named(context.owner, box.run_id) if box.run_id else []
-        runs = [run for run in named if run.box == box.id]
-        run = next((run for run in runs if run.state not in RUNS_OVER), None)
-        if run is None and (runs or box.checkpoints is None):  # who wrote the end of a run had saved its work
+        if run_id not in {None, box.run_id} or not _may_have_work(context, box):
             continue
         taken = context.take(box)
-        if taken is not None:
-            about = context.about(box.name)
-            try:
-                _save_work(about, run, taken)
-            except GpucloudError as error:
-                about.warn(STEP, f"warning: what is on {box.name} was not saved: {error.message}")
-            finally:
-                context.journal.release(taken)
+        if taken is None:
+            continue
+        about = context.about(box.name)
+        try:
+            if _may_have_work(context, taken):  # whoever had it may have handed it over meanwhile
+                _save_work(about, _run_of(context, taken), taken)
+        except GpucloudError as error:
+            about.warn(STEP, f"warning: what is on {box.name} was not saved: {error.message}")
+        finally:
+            context.journal.release(taken)
+
+
+def _may_have_work(context: Context, box: Box) -> bool:
+    """Whether a box, once nobody holds it, is left by the process of a foreground run, with work on it."""
+    if not box.attended or box.state is not BoxState.READY:
+        return False
+    run = _run_of(context, box)
+    if run is None:
+        return box.checkpoints is not None
+    return not run.detached and run.state not in RUNS_OVER  # who wrote the end of a run had saved its work
+
+
+def _run_of(context: Context, box: Box) -> Run | None:
+    """The run whose last attempt is on a box; one that is not over before one that is."""
+    named = context.journal.runs_named(context.owner, box.run_id) if box.run_id else []
+    runs = [run for run in named if run.box == box.id]
+    return next((run for run in runs if run.state not in RUNS_OVER), runs[0] if runs else None)
 
 
 def _save_work(context: Context, run: Run | None, box: Box) -> None:

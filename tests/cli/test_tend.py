@@ -60,10 +60,24 @@ def tended_elsewhere(cli: Shell) -> str:
 
 def stopped_in_its_launch(cli: Shell) -> subprocess.Popen[str] | Forked:
     """A tender that has bought a box for the run, and does not go on: SIGSTOP."""
+    return stopped_at(cli, "  ssh  ")
+
+
+def ends_with_its_process(cli: Shell) -> bool:
+    """Whether the only living box is the remains of a launch once its process has died, by the journal."""
+    with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db")) as journal:
+        found = journal.execute("SELECT document FROM states WHERE kind = 'box'")
+        boxes = [json.loads(document) for (document,) in found]
+    [box] = [each for each in boxes if each["state"] == "ready"]
+    return bool(box["attended"])
+
+
+def stopped_at(cli: Shell, step: str) -> subprocess.Popen[str] | Forked:
+    """A tender that does not go on once it has told this step: SIGSTOP."""
     process = cli.start("tend")
     assert process.stderr is not None
     for line in process.stderr:
-        if "  ssh  " in line:
+        if step in line:
             break
     process.send_signal(signal.SIGSTOP)
     return process
@@ -103,6 +117,22 @@ def test_a_detached_run_is_restarted_by_one_of_two_tenders_and_ended_with_its_fi
     assert (cli.boxes(), cli.billed()) == ([], [])
     looked = cli("tend", "--json")
     assert (looked.json["runs"], looked.json["troubles"]) == ([], [])
+
+
+def test_a_tender_that_is_killed_as_it_starts_the_command_ends_no_run(cli: Shell) -> None:
+    """Its box is ready, and is the remains of a launch: the run itself goes on, on the next one."""
+    assert cli(*DETACH, *FOREVER).code == 0
+    interrupt(cli)
+    assert cli("list", "--live").code == 0
+    tender = stopped_at(cli, "starting the command")
+    assert ends_with_its_process(cli), "the command has not begun"
+    tender.kill()
+    cli.finish(tender)
+    assert cli("tend").code == 0
+    run = the_run(cli)
+    assert (run["state"], run["failure"]) == ("waiting", None), "not ended for want of a process"
+    until(lambda: tended(cli)[0] == "restarted", "the next attempt")
+    assert the_run(cli)["state"] == "running"
 
 
 def test_a_tender_that_is_killed_in_its_launch_leaves_what_the_next_one_ends_before_it_buys(

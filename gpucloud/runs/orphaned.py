@@ -37,8 +37,8 @@ def save_orphaned(context: Context, run_id: str | None = None) -> None:
 
     A command that has ended meanwhile is over: its files are fetched as those of any run, and until then its
     box stays. One that still runs saves and uploads once more, and what is there of its files is copied: it
-    runs until its box is deleted, which the next step of the caller does. A detached run is no orphan: it goes
-    on without the process that had bought its next box and had not begun its command there.
+    runs until its box is deleted, which the next step of the caller does. A detached run is no orphan: it
+    goes on without the process that had bought its next box and had not begun its command there.
 
     Args:
         context: clouds, journal, clock and progress of this call.

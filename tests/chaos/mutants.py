@@ -44,6 +44,7 @@ RESIZED = ("tests/cli/test_resized.py",)
 STARTS = (
     "tests/cli/test_never_above.py::test_a_price_that_rises_with_the_call_that_starts_a_box_stops_it_again",
 )
+ORPHANS = ("tests/cli/test_tend.py::test_a_tender_that_is_killed_as_it_starts_the_command_ends_no_run",)
 POLICY = ("tests/journal/test_policy.py",)
 RUNS = ("tests/journal/test_runs.py",)
 RETENTION = ("tests/runs/test_retention.py",)
@@ -814,6 +815,13 @@ MUTANTS = (
         "        if not any(map(context.is_unresponsive, clouds))\n",
         "",
         BOUNDED,
+    ),
+    Mutant(
+        "a detached run is no orphan",
+        "gpucloud/runs/orphaned.py",
+        "    return not run.detached and run.state not in RUNS_OVER",
+        "    return run.state not in RUNS_OVER",
+        ORPHANS,
     ),
     Mutant(
         "what was begun is finished",

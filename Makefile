@@ -151,6 +151,7 @@ torture: setup  ## beside chaos: people, crowds, mutants, incidents, histories, 
 	SWEEPS=2000 $(BIN)/pytest -q -n auto tests/chaos/incidents.py tests/chaos/histories.py tests/chaos/sweeps.py
 	MOVES_MIB=1024 $(BIN)/pytest -q -rP tests/chaos/moves.py
 	TEND_LOOKS=2000 $(BIN)/pytest -q -n auto -rP tests/chaos/tenders.py
+	SMALL_FILES=100000 $(BIN)/pytest -q -m "" tests/templates/test_sets.py -k very_many
 	DAMAGED_ANSWERS=200 $(BIN)/pytest -q -n auto tests/providers/test_damaged_answers.py
 	$(BIN)/pytest -q -rP tests/chaos/torture.py
 	$(BIN)/pytest -q -rP tests/chaos/patience.py

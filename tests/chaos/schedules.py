@@ -36,6 +36,8 @@ from tests.chaos.truth import (
 )
 from tests.shell import Result
 
+LOOK: Line = ("tend",)
+"""Of whoever tends runs: the same again and again."""
 AFTER_THE_WINDOW_S = 2000.0
 """When a call without an answer counts as never made, and what a victim has waited for is over too."""
 
@@ -188,12 +190,11 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
         said = [_told("victim", meeting.victim)]
         if meeting.rival is not None:
             said.append(_told("rival", meeting.rival))
-        if chance.random() < 0.1:
-            where = ("--cloud", cell.cloud, "--region", REGION[cell.cloud])
-            other = home.run(*LAUNCH, *where, "--name", "other")
-            said.append(_told("next", other))
-            if other.code:
-                wrong.append(f"the next command ended with {other.code}")
+        for line in _following(scene, cell.cloud, chance):
+            ran = home.run(*line)
+            said.append(_told("next", ran))
+            if ran.code and line != LOOK:  # a look names what is not settled yet
+                wrong.append(f"the next command ended with {ran.code}")
             wrong += check_nothing_is_lost(home, forgotten=forgotten)
             wrong += check_nothing_is_doubled(home, max(scene.buys, 1)) + check_results(home)
         codes = {0, OWED} if cell.action == "hostile" else {0}  # what nobody may end is said each time
@@ -205,6 +206,14 @@ def play(lab: Lab, cell: Cell, seed: str) -> Outcome:
         return Outcome(struck=meeting.struck, wrong=tuple(wrong), told="\n".join(said))
     finally:
         home.close()
+
+
+def _following(scene: Scene, cloud: str, chance: random.Random) -> Iterator[Line]:
+    """What may come after the command, before all is swept: another look of a tender, a launch."""
+    if scene.line(cloud) == LOOK and chance.random() < 0.5:
+        yield LOOK
+    if chance.random() < 0.1:
+        yield (*LAUNCH, "--cloud", cloud, "--region", REGION[cloud], "--name", "other")
 
 
 def _is_forgotten(scene: Scene, cell: Cell) -> bool:

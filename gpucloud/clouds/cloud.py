@@ -263,8 +263,10 @@ class Cloud:
         verdict = verdict or Verdict(error_class=ErrorClass.CAPACITY, code=machine.reason or "", message=said)
         if RULES[verdict.error_class].next in {Next.AGAIN, Next.STOP}:
             verdict = replace(verdict, error_class=ErrorClass.CAPACITY)
-        text = f"{self.name}: {said}: {machine.reason or 'no reason given'}"
-        return CloudError(**(self._words("", verdict) | {"message": text, "code": machine.reason}))
+        words = self._words("", verdict)
+        words["message"] = f"{self.name}: {said}: {machine.reason or 'no reason given'}"
+        words["code"] = machine.reason
+        return CloudError(**words)
 
     def _verdict(self, error: Exception) -> Verdict:
         if isinstance(error, PartialCreateError) and isinstance(error.__cause__, Exception):

@@ -489,7 +489,7 @@ def test_an_own_image_is_looked_up_in_the_region_before_anything_is_made(wire: W
     a_cloud(wire)
     verdict = classify(raised(lambda: provider().prepare(order(image="m-bp1own"), Remembered())))
     assert verdict is not None
-    assert (verdict.error_class, str(verdict.scope)) == (ErrorClass.UNSUPPORTED, "region")
+    assert (verdict.error_class, str(verdict.scope)) == (ErrorClass.UNSUPPORTED, "type_in_region")
     assert "CreateVpc" not in wire.sent
 
 
@@ -497,7 +497,7 @@ def test_a_region_without_the_image_is_left_for_another(wire: Wire) -> None:
     a_cloud(wire).say("DescribeImages", page("Images", "Image"))
     verdict = classify(raised(lambda: provider().prepare(order(), Remembered())))
     assert verdict is not None
-    assert (verdict.error_class, str(verdict.scope)) == (ErrorClass.UNSUPPORTED, "region")
+    assert (verdict.error_class, str(verdict.scope)) == (ErrorClass.UNSUPPORTED, "type_in_region")
     assert "CreateVpc" not in wire.sent
 
 

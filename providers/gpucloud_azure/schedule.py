@@ -121,6 +121,7 @@ def refuse_far(deadline: datetime | None, now: datetime) -> None:
         most = FURTHEST // timedelta(hours=1)
         raise DeadlineTooFarError(
             f"a timer on Azure ends a machine at most {most} h ahead, and this one would end in {hours:.0f} h"
+            " (Microsoft documents no limit: this one is gpucloud's own)"
         )
 
 

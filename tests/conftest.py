@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import ipaddress
+import math
 import os
 import signal
 import socket
@@ -87,22 +88,43 @@ def journals(request: pytest.FixtureRequest) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """How long all tests take, and what they leave out."""
-    if config.args != config.getini("testpaths") or config.option.markexpr != LEFT_OUT:
+    if not _is_make_test(config):
         return None
     cores = len(os.sched_getaffinity(0))
     minutes = sum(costs(COSTS).values()) / 60 / cores / BUSY
-    tests = [kept for file in tomllib.loads(THOROUGH.read_text()).values() for kept in file.values()]
-    whole = tests.count([])
+    files = left_out()
+    tests = [kept for file in files.values() for kept in file.values()]
+    whole, wholes = tests.count([]), sum(not file for file in files.values())
     return (
-        f"about {minutes:.0f} minutes on {cores} cores. Left to make thorough: {whole} tests and cases of"
-        f" {len(tests) - whole} others; to suites of their own: fidelity, engines, team, chaos, torture"
+        f"about {minutes:.0f} minutes on {cores} cores. Left to make thorough: {wholes} files, {whole} tests"
+        f" and cases of {len(tests) - whole} others; to suites of their own: fidelity, engines, team, chaos,"
+        " torture"
     )
+
+
+@functools.cache
+def left_out() -> dict[str, dict[str, list[str]]]:
+    """What only ``make thorough`` runs: of each file, the tests, and of each the cases that are kept."""
+    files: dict[str, dict[str, list[str]]] = tomllib.loads(THOROUGH.read_text(encoding="utf-8"))
+    return files
+
+
+def _is_make_test(config: pytest.Config) -> bool:
+    return (config.args, config.option.markexpr) == (config.getini("testpaths"), LEFT_OUT)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which nothing is run is not even imported."""
+    if not _is_make_test(config) or collection_path.suffix != ".py":
+        return None
+    file = collection_path.relative_to(THOROUGH.parent).as_posix()
+    return True if left_out().get(file) == {} else None
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes for each core, eight at most: for half of their time tests wait for what they started."""
-    return min(2 * len(os.sched_getaffinity(0)), 8)
+    """Three processes for two cores, eight at most: what they start keeps the cores busy while they wait."""
+    return min(math.ceil(1.5 * len(os.sched_getaffinity(0))), 8)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
@@ -130,11 +152,11 @@ def _mark_thorough(items: list[pytest.Item], *, whole: bool) -> None:
         pytest.UsageError: a case that is to be kept is none of its test. After ``--last-failed`` only those
             that failed are collected, so nobody can tell.
     """
-    files = tomllib.loads(THOROUGH.read_text())
     missing = dict[tuple[str, str], set[str]]()
     for item in items:
         file, test = str(item.path.relative_to(THOROUGH.parent)), str(getattr(item, "originalname", ""))
-        kept: list[str] | None = files.get(file, {}).get(test)
+        tests = left_out().get(file)
+        kept = [] if tests == {} else (tests or {}).get(test)
         if kept is None:
             continue
         case = item.name.removeprefix(test).removeprefix("[").removesuffix("]")

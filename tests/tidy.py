@@ -60,8 +60,9 @@ def _folders_of_the_user() -> set[Path]:
 
 def _run(command: Sequence[str], folder: Path) -> int:
     """Runs the command to its end, and takes the ends of all that lost their parents."""
+    # Ctrl-C reaches the tests themselves, also while they start; what is ignored here they would ignore too.
+    signal.signal(signal.SIGINT, lambda *_: None)
     with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(folder)}) as started:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the tests themselves
         signal.signal(signal.SIGTERM, lambda *_: started.send_signal(signal.SIGTERM))
         while True:
             number, status = os.waitpid(-1, 0)

@@ -23,13 +23,11 @@ pathlib.Path("number").write_text(str(left.pid))
 """
 FILE = "import tempfile; tempfile.mkstemp(prefix='forgotten-')\n"
 CRASH = "import signal; os.kill(os.getpid(), signal.SIGKILL)\n"
-WAIT = """
-import time
-try:
-    time.sleep(600)
-except KeyboardInterrupt:
-    sys.exit(2)
+INTERRUPTED = """
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: sys.exit(2))
 """
+WAIT = "time.sleep(600)\n"
 
 
 def tidy(folder: Path, code: str) -> subprocess.Popen[str]:
@@ -73,7 +71,7 @@ def test_what_a_crash_leaves_is_ended_and_its_code_is_kept(tmp_path: Path) -> No
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    run = tidy(tmp_path, SLEEPER + WAIT)
+    run = tidy(tmp_path, INTERRUPTED + SLEEPER + WAIT)
     until(lambda: (tmp_path / "number").exists() and (tmp_path / "number").read_text(), "the tests")
     os.killpg(run.pid, signal.SIGINT)
     run.communicate()

@@ -7,9 +7,20 @@ from datetime import datetime
 
 from gpucloud.journal.backend import Database
 from gpucloud.journal.budgets import Budget
-from gpucloud.journal.errors import JournalError
+from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.policy import NO_RULES, Policy, Rules
-from gpucloud.journal.records import Box, H, Holding, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
+from gpucloud.journal.records import (
+    Box,
+    H,
+    Holding,
+    Intent,
+    PublishedKey,
+    ResourceRow,
+    Run,
+    Settings,
+    SpotRun,
+    StoredEvent,
+)
 from gpucloud.journal.state import State
 
 
@@ -172,3 +183,55 @@ class Queries:
         """
         with self._database.reading() as reader:
             return reader.everything()
+
+    # --- what this process holds
+
+    def check(self, holding: Holding) -> None:
+        """Looks whether this process, which held a box, volume or snapshot, still holds it.
+
+        Raises:
+            StaleWriterError: it does not.
+            JournalError: the journal cannot tell, or was replaced.
+        """
+        self._database.check()
+        with self._database.reading() as reader:
+            epoch, _ = reader.position(holding.id)
+        if epoch != holding.epoch:
+            raise StaleWriterError(holding.name, str(holding.kind))
+
+    def held(self, holding: H) -> H:
+        """A box, volume or snapshot that this process holds, as it is now.
+
+        Raises:
+            StaleWriterError: it was taken over since ``holding`` was read.
+        """
+        now = self.now_of(holding)
+        if now.epoch != holding.epoch:
+            raise StaleWriterError(holding.name, str(holding.kind))
+        return now
+
+    def held_run(self, run: Run) -> Run:
+        """A run that this process holds, as it is now.
+
+        Raises:
+            StaleWriterError: the run was taken over since ``run`` was read.
+        """
+        now = self.run(run.id)
+        if now.epoch != run.epoch:
+            raise StaleWriterError(run.run_id, "run")
+        return now
+
+    # --- people
+
+    @property
+    def identity(self) -> str | None:
+        """The owner id that a team's journal gives to this process; ``None`` for a file."""
+        return self._database.identity
+
+    def aliases(self, owner: str) -> tuple[str, ...]:
+        """The other owner ids of whoever has this one: those of files that were copied, and the login."""
+        return self._database.aliases(owner)
+
+    def key_of(self, login: str) -> PublishedKey | None:
+        """The public ssh key of a colleague who may use the journal of a team; ``None`` without one."""
+        return self._database.key_of(login)

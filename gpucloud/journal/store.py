@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from gpucloud.errors import UsageError
@@ -51,7 +51,6 @@ from gpucloud.journal.records import (
     H,
     Holding,
     NewEvent,
-    PublishedKey,
     Run,
     Settings,
     StoredEvent,
@@ -63,6 +62,7 @@ from gpucloud_pricing.sqlite_file import BUSY_S
 if TYPE_CHECKING:
     from gpucloud.journal.postgresql.address import Tokens
 
+W = TypeVar("W", bound=Holding | Run)
 BilledSince = Callable[[datetime | None], Sequence[Holding]]
 """The holdings of all owners that live, or ended since then, or of all times."""
 Limits = Callable[[Holding, Sequence[Budget], BilledSince], None]
@@ -198,15 +198,6 @@ class Journal(Queries):
 
         return self._database.change(take)
 
-    @property
-    def identity(self) -> str | None:
-        """The owner id that a team's journal gives to this process; ``None`` for a file."""
-        return self._database.identity
-
-    def aliases(self, owner: str) -> tuple[str, ...]:
-        """The other owner ids of whoever has this one: those of files that were copied, and the login."""
-        return self._database.aliases(owner)
-
     def identify(self, owner: str) -> None:
         """Gives an owner id to this process's login, if the journal is a team's: its boxes are that one's.
 
@@ -216,10 +207,6 @@ class Journal(Queries):
             UsageError: somebody else has it.
         """
         self._database.identify(owner)
-
-    def key_of(self, login: str) -> PublishedKey | None:
-        """The public ssh key of a colleague who may use the journal of a team; ``None`` without one."""
-        return self._database.key_of(login)
 
     def publish_key(self, key: str) -> None:
         """Says that a public ssh key is that of this process's login, if the journal is a team's.
@@ -256,10 +243,9 @@ class Journal(Queries):
         """Writes a new holding of a type down and takes its lease, before anything is asked of a cloud.
 
         A box of a ``run``, which this process holds, is an attempt of it; until one has got a box, the run
-        has the deadline that is given here. One ``instead_of`` another, which
-        this process holds, is its successor. That is written down with it, so that who has lost the run or
-        the other box plans no box for it. ``limits`` and ``forbids`` see what is planned and bought at this
-        moment by all who share the journal: of several who plan at once, the later ones see the earlier ones.
+        has the deadline given here. One ``instead_of`` another, which this process holds, is its successor.
+        That is written with it: who has lost the run or the other box plans no box for it.
+        ``limits`` and ``forbids`` see what all who share the journal have planned and bought at this moment.
 
         Raises:
             GpucloudError: ``limits`` or ``forbids`` refuses it.
@@ -279,8 +265,8 @@ class Journal(Queries):
         )
 
         def plan(writer: Writer) -> H:
-            if alone:
-                _refuse_taken_run(writer, owner, run_id)
+            if alone and (other := writer.living_of_run(owner, run_id)) is not None:
+                raise RunTakenError(str(run_id), other)
             if run is not None:
                 ends = None if has_begun(run.attempts) else run.expires_at
                 self._write(writer, run, RunAttempted(box=id, expires_at=ends))
@@ -290,9 +276,7 @@ class Journal(Queries):
             self._begin(writer, id, planned)
             return _within(limits, writer, writer.holding(of, id), forbids)
 
-        holding = self._database.change(plan)
-        self._held[id] = (holding.epoch, lease)
-        return holding
+        return self._now_held(self._database.change(plan), lease)
 
     def begin_run(
         self,
@@ -322,9 +306,7 @@ class Journal(Queries):
             self._begin(writer, id, begun)
             return writer.run(id)
 
-        run = self._database.change(begin)
-        self._held[id] = (run.epoch, lease)
-        return run
+        return self._now_held(self._database.change(begin), lease)
 
     def want(self, *, owner: str, works: Mapping[str, Work], lease: Lease) -> list[Run]:
         """Writes down which slots an engine wants, all or nothing. Nobody holds these runs yet.
@@ -463,9 +445,7 @@ class Journal(Queries):
             return writer.holding(type(holding), holding.id)
 
         taken = self._database.change(seize)
-        if taken is not None:
-            self._held[holding.id] = (taken.epoch, lease)
-        return taken
+        return None if taken is None else self._now_held(taken, lease)
 
     def take_run(
         self, run: str, lease: Lease, *, claim: Callable[[Lease | None], Claim], by_force: bool = False
@@ -486,53 +466,14 @@ class Journal(Queries):
             return writer.run(run)
 
         taken = self._database.change(seize)
-        if taken is not None:
-            self._held[run] = (taken.epoch, lease)
-        return taken
+        return None if taken is None else self._now_held(taken, lease)
 
     def renew(self) -> None:
         """Renews every lease that this process holds. That is no event: later it tells nothing."""
-        held = dict(self._held)
-        if not held:
-            return
-        now = self.now()
-        renewed = [(box, epoch, replace(lease, beat=now)) for box, (epoch, lease) in held.items()]
-        self._database.change(lambda writer: writer.renew(renewed))
-
-    def check(self, holding: Holding) -> None:
-        """Looks whether this process, which held a box, volume or snapshot, still holds it.
-
-        Raises:
-            StaleWriterError: it does not.
-            JournalError: the journal cannot tell, or was replaced.
-        """
-        self._database.check()
-        with self._database.reading() as reader:
-            epoch, _ = reader.position(holding.id)
-        if epoch != holding.epoch:
-            raise StaleWriterError(holding.name, str(holding.kind))
-
-    def held(self, holding: H) -> H:
-        """A box, volume or snapshot that this process holds, as it is now.
-
-        Raises:
-            StaleWriterError: it was taken over since ``holding`` was read.
-        """
-        now = self.now_of(holding)
-        if now.epoch != holding.epoch:
-            raise StaleWriterError(holding.name, str(holding.kind))
-        return now
-
-    def held_run(self, run: Run) -> Run:
-        """A run that this process holds, as it is now.
-
-        Raises:
-            StaleWriterError: the run was taken over since ``run`` was read.
-        """
-        now = self.run(run.id)
-        if now.epoch != run.epoch:
-            raise StaleWriterError(run.run_id, "run")
-        return now
+        if held := dict(self._held):
+            now = self.now()
+            renewed = [(box, epoch, replace(lease, beat=now)) for box, (epoch, lease) in held.items()]
+            self._database.change(lambda writer: writer.renew(renewed))
 
     def write(
         self,
@@ -609,14 +550,19 @@ class Journal(Queries):
         """
 
         def add(writer: Writer) -> bool:
-            now = writer.run(run)
-            if now.state in RUNS_OVER:
-                return False
-            return self._add(writer, run, now.epoch, RunLabelled(labels=labels)) is Appended.WRITTEN
+            now, event = writer.run(run), RunLabelled(labels=labels)
+            return now.state not in RUNS_OVER and (
+                self._add(writer, run, now.epoch, event) is Appended.WRITTEN
+            )
 
         return self._database.change(add)
 
     # --- inside
+
+    def _now_held(self, held: W, lease: Lease) -> W:
+        """Keeps in mind that this process holds it."""
+        self._held[held.id] = (held.epoch, lease)
+        return held
 
     def _observe(self, writer: Writer, holding: Holding, seen: Seen) -> bool:
         now = writer.holding(Holding, holding.id)
@@ -652,9 +598,3 @@ def _within(limits: Limits | None, writer: Writer, holding: H, forbids: Forbids[
     if limits is not None and settings.budgets:
         limits(holding, settings.budgets, writer.billed_since)
     return holding
-
-
-def _refuse_taken_run(writer: Writer, owner: str, run_id: str | None) -> None:
-    other = writer.living_of_run(owner, run_id)
-    if other is not None:
-        raise RunTakenError(str(run_id), other)

@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "a run id is used once",
         "gpucloud/journal/store.py",
-        "            if alone:\n",
-        "            if False:\n",
+        "            if alone and (other := ",
+        "            if False and (other := ",
     ),
     Mutant(
         "names in a cloud never collide",
@@ -387,14 +387,14 @@ MUTANTS = (
     ),
     Mutant(
         "who lost a box makes no create call",
-        "gpucloud/journal/store.py",
+        "gpucloud/journal/queries.py",
         "        if epoch != holding.epoch:\n",
         "        if False:\n",
         LEASES,
     ),
     Mutant(
         "who holds a box still holds it after a look",
-        "gpucloud/journal/store.py",
+        "gpucloud/journal/queries.py",
         "        if now.epoch != holding.epoch:\n            raise",
         "        if False:\n            raise",
         LEASES,

@@ -47,16 +47,16 @@ class Budgets:
         """Every budget with what it counts now, and the forecast of its period; by name."""
         return self._session.standings(self._session.journal.budgets())
 
-    def of(self, boxes: Sequence[Holding], begun: datetime | None, now: datetime) -> Sequence[Standing]:
+    def of(self, holdings: Sequence[Holding], begun: datetime | None, now: datetime) -> Sequence[Standing]:
         """As :meth:`list`, of holdings that were read already.
 
         Args:
-            boxes: those of all owners, also those that ended.
+            holdings: those of all owners, also those that ended.
             begun: when the journal was; ``None`` for an empty one.
             now: the moment.
         """
         budgets = self._session.journal.budgets()
-        return standings_ahead(budgets, boxes, begun, now, self._session.catalog.market) if budgets else ()
+        return standings_ahead(budgets, holdings, begun, now, self._session.catalog.market) if budgets else ()
 
     def show(self, name: str) -> Standing:
         """One budget with what it counts now.

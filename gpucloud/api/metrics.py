@@ -155,11 +155,11 @@ class Metrics:
             )
         )
 
-    def _should_be_gone(self, box: Holding) -> bool:
+    def _should_be_gone(self, holding: Holding) -> bool:
         """Whether a box was to be deleted, or was left unfinished by a process that is no more."""
-        if box.state is BoxState.DELETING:
+        if holding.state is BoxState.DELETING:
             return True
-        return box.is_remains and claim(box.lease, self._session.journal.now()) is not Claim.HELD
+        return holding.is_remains and claim(holding.lease, self._session.journal.now()) is not Claim.HELD
 
     def _read_sums(self) -> _SlowFigures:
         session = self._session

@@ -68,10 +68,10 @@ def since_when(now: datetime) -> datetime:
     return today - (BEFORE + LATELY) * DAY
 
 
-def charges_by_day(boxes: Iterable[Holding], now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
+def charges_by_day(holdings: Iterable[Holding], now: datetime, billing_of: BillingOf) -> Iterator[Charge]:
     """The charges of boxes on each day that :func:`unusual_days` needs."""
-    for box in boxes:
-        yield from charges(box, since_when(now), now, billing_of, BY_DAY)
+    for holding in holdings:
+        yield from charges(holding, since_when(now), now, billing_of, BY_DAY)
 
 
 def usd_by_day(found: Iterable[Charge], usd: Callable[[Decimal, str], Decimal | None]) -> dict[date, Decimal]:

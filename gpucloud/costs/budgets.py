@@ -136,7 +136,7 @@ def since_of(budgets: Iterable[Budget], now: datetime) -> datetime | None:
 
 def standings(
     budgets: Iterable[Budget],
-    boxes: Sequence[Holding],
+    holdings: Sequence[Holding],
     now: datetime,
     market: Market,
     plan: Holding | None = None,
@@ -145,37 +145,41 @@ def standings(
 
     Args:
         budgets: all of them.
-        boxes: the holdings of all owners since :func:`since_of`; the one in whose place the plan is launched
-            will cost no more from then on.
+        holdings: those of all owners since :func:`since_of`; the one in whose place the plan is launched will
+            cost no more from then on.
         now: the moment.
         market: for exchange rates, and how clouds bill.
-        plan: a box that is planned and has a ceiling; it may be among ``boxes``.
+        plan: a box that is planned and has a ceiling; it may be among ``holdings``.
     """
     found: list[Standing] = []
     for budget in budgets:
         if plan is not None and not matches(budget.terms.match, plan):
             continue
-        counted = [box for box in boxes if matches(budget.terms.match, box)]
+        counted = [holding for holding in holdings if matches(budget.terms.match, holding)]
         found.append(_standing(budget, counted, now, market, plan))
     return found
 
 
 def standings_ahead(
-    budgets: Iterable[Budget], boxes: Sequence[Holding], begun: datetime | None, now: datetime, market: Market
+    budgets: Iterable[Budget],
+    holdings: Sequence[Holding],
+    begun: datetime | None,
+    now: datetime,
+    market: Market,
 ) -> list[Standing]:
     """The standing of each budget, with its forecast; arguments as :func:`with_forecast`."""
-    found = standings(budgets, boxes, now, market)
-    return [with_forecast(each, boxes, begun, now, market) for each in found]
+    found = standings(budgets, holdings, now, market)
+    return [with_forecast(each, holdings, begun, now, market) for each in found]
 
 
 def with_forecast(
-    standing: Standing, boxes: Iterable[Holding], begun: datetime | None, now: datetime, market: Market
+    standing: Standing, holdings: Iterable[Holding], begun: datetime | None, now: datetime, market: Market
 ) -> Standing:
     """A standing without a plan, with the forecast of its period.
 
     Args:
         standing: the standing.
-        boxes: the holdings of all owners since :func:`gpucloud.costs.forecast.start_of_history`.
+        holdings: the holdings of all owners since :func:`gpucloud.costs.forecast.start_of_history`.
         begun: when the journal was; ``None`` for an empty one.
         now: the moment.
         market: for exchange rates, and how clouds bill.
@@ -186,7 +190,7 @@ def with_forecast(
         return standing
     ever, until = _Sums(replace(terms, per=Per.TOTAL), now, market), _Sums(terms, now, market)
     by_day = new_by_day(
-        (box for box in boxes if matches(terms.match, box)),
+        (box for box in holdings if matches(terms.match, box)),
         lambda box: ever.spent(box) + until.committed(box),
         begun,
         now,
@@ -240,7 +244,7 @@ def earlier_end(found: Iterable[Standing], now: datetime, least: timedelta) -> E
 
 
 def to_end(
-    budgets: Iterable[Budget], boxes: Sequence[Holding], now: datetime, market: Market
+    budgets: Iterable[Budget], holdings: Sequence[Holding], now: datetime, market: Market
 ) -> dict[str, str]:
     """The living boxes that a budget ends, as all of it was spent: its name by the ids of the boxes.
 
@@ -250,7 +254,7 @@ def to_end(
     for budget in budgets:
         if budget.terms.action is not Action.DOWN:
             continue
-        counted = [box for box in boxes if matches(budget.terms.match, box)]
+        counted = [box for box in holdings if matches(budget.terms.match, box)]
         for each in _each(budget, counted, now, market):
             if each.standing.is_used_up:
                 running = [
@@ -281,18 +285,18 @@ def used_text(standing: Standing) -> str:
     return f"budget {standing.budget.name!r} is used to {share:.0f} %: {_sum_text(standing)}"
 
 
-def matches(match: Match, box: Holding) -> bool:
+def matches(match: Match, holding: Holding) -> bool:
     """Whether a budget counts a box. While a box is launched, it is wherever it may be bought."""
-    may_be = box.ceiling if box.state in LAUNCHING else None
-    clouds = may_be.clouds if may_be else (box.cloud,)
-    offer, tags = (box.offer, box.wanted.tags) if isinstance(box, Box) else (None, {})
+    may_be = holding.ceiling if holding.state in LAUNCHING else None
+    clouds = may_be.clouds if may_be else (holding.cloud,)
+    offer, tags = (holding.offer, holding.wanted.tags) if isinstance(holding, Box) else (None, {})
     model = offer.gpu.model if offer and offer.gpu else ""
     gpus = may_be.gpus if may_be else (model,)
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for name, value in match.tags:
         wanted[name].add(value)
     return (
-        (not match.owners or box.owner in match.owners)
+        (not match.owners or holding.owner in match.owners)
         and (not match.clouds or not set(clouds).isdisjoint(match.clouds))
         and (not match.gpus or not _folded(gpus).isdisjoint(_folded(match.gpus)))
         and all(tags.get(name) in values for name, values in wanted.items())
@@ -321,33 +325,33 @@ class _Counted:
     standing: Standing
 
 
-def _each(budget: Budget, boxes: Sequence[Holding], now: datetime, market: Market) -> list[_Counted]:
+def _each(budget: Budget, holdings: Sequence[Holding], now: datetime, market: Market) -> list[_Counted]:
     """The standing of a budget; one for each run if it is of each run."""
     parts: dict[tuple[str, str] | None, list[Holding]] = {}
-    for box in boxes:
-        parts.setdefault(_run(box) if budget.terms.per is Per.RUN else None, []).append(box)
+    for holding in holdings:
+        parts.setdefault(_run(holding) if budget.terms.per is Per.RUN else None, []).append(holding)
     return [_Counted(each, _counted(budget, each, now, market, None)) for each in parts.values()]
 
 
-def _run(box: Holding) -> tuple[str, str]:
-    return box.owner, _run_id(box) or box.id
+def _run(holding: Holding) -> tuple[str, str]:
+    return holding.owner, _run_id(holding) or holding.id
 
 
-def _run_id(box: Holding) -> str | None:
-    return box.run_id if isinstance(box, Box) else None
+def _run_id(holding: Holding) -> str | None:
+    return holding.run_id if isinstance(holding, Box) else None
 
 
 def _counted(
-    budget: Budget, boxes: Sequence[Holding], now: datetime, market: Market, plan: Holding | None
+    budget: Budget, holdings: Sequence[Holding], now: datetime, market: Market, plan: Holding | None
 ) -> Standing:
     """The standing of a budget that counts all of these boxes."""
     sums = _Sums(budget.terms, now, market)
-    others = [box for box in boxes if plan is None or box.id != plan.id]
+    others = [box for box in holdings if plan is None or box.id != plan.id]
     spent = sum(map(sums.spent, [*others, *([plan] if plan else [])]), Decimal(0))
     replaced = plan.replaces if isinstance(plan, Box) else None
     going_on = [box for box in others if box.id != replaced]
     committed = sum(map(sums.committed, going_on), Decimal(0))
-    first = plan or next(iter(boxes), None)
+    first = plan or next(iter(holdings), None)
     return Standing(
         budget=budget,
         spent=spent,
@@ -368,50 +372,54 @@ class _Sums:
         self._start, self._end = period(terms.per, now)
         self.unknown: list[str] = []
 
-    def spent(self, box: Holding) -> Decimal:
+    def spent(self, holding: Holding) -> Decimal:
         """What a box has cost in the period."""
         total = Decimal(0)
-        for charge in charges(box, self._start, self._now, self._market.billing_of):
+        for charge in charges(holding, self._start, self._now, self._market.billing_of):
             if charge.amount is None:
-                self.unknown.append(f"{box.name}: {charge.unknown}")
+                self.unknown.append(f"{holding.name}: {charge.unknown}")
             else:
-                total += self._converted(box, charge.amount, charge.currency)
+                total += self._converted(holding, charge.amount, charge.currency)
         return total
 
-    def committed(self, box: Holding) -> Decimal:
+    def committed(self, holding: Holding) -> Decimal:
         """What a living box will cost from now on, in the period."""
-        if box.state in OVER:
+        if holding.state in OVER:
             return Decimal(0)
-        until = self.until(box)
+        until = self.until(holding)
         if until is None:
-            self.unknown.append(f"{box.name}: it has no end")
+            self.unknown.append(f"{holding.name}: it has no end")
             return Decimal(0)
-        return hours_between(self._now, until) * self.rate(box)
+        return hours_between(self._now, until) * self.rate(holding)
 
-    def until(self, box: Holding) -> datetime | None:
+    def until(self, holding: Holding) -> datetime | None:
         """The end of a box, or of the period; ``None`` if neither has one."""
-        kept = box.keep_until if isinstance(box, Box) and box.state is BoxState.STOPPED else None
-        end = kept or box.expires_at
+        kept = holding.keep_until if isinstance(holding, Box) and holding.state is BoxState.STOPPED else None
+        end = kept or holding.expires_at
         return min(filter(None, (end, self._end)), default=None)
 
-    def rate(self, box: Holding) -> Decimal:
+    def rate(self, holding: Holding) -> Decimal:
         """Per hour: what is billed now; of a box that is launched or started, the most that it may cost."""
-        if box.state in BEGINNING and box.ceiling is not None:
-            self.unknown += [f"{box.name}: no price is known for {each}" for each in box.ceiling.without]
-            return self._converted(box, box.ceiling.usd_per_hour, "USD")
-        rate = per_hour(box, self._market.billing_of)
+        if holding.state in BEGINNING and holding.ceiling is not None:
+            self.unknown += [
+                f"{holding.name}: no price is known for {each}" for each in holding.ceiling.without
+            ]
+            return self._converted(holding, holding.ceiling.usd_per_hour, "USD")
+        rate = per_hour(holding, self._market.billing_of)
         parts = {"compute": rate.compute, "disk": rate.disk, "address": rate.address}
         parts["snapshot"] = rate.snapshot
         self.unknown += [
-            f"{box.name}: no price is known for its {part}" for part, cost in parts.items() if cost is None
+            f"{holding.name}: no price is known for its {part}"
+            for part, cost in parts.items()
+            if cost is None
         ]
-        known = [self._converted(box, each.amount, each.currency) for each in rate.known]
+        known = [self._converted(holding, each.amount, each.currency) for each in rate.known]
         return sum(known, Decimal(0))
 
-    def _converted(self, box: Holding, amount: Decimal, currency: str) -> Decimal:
+    def _converted(self, holding: Holding, amount: Decimal, currency: str) -> Decimal:
         converted = self._market.converted(amount, currency, self._currency)
         if converted is None and amount:
-            self.unknown.append(f"{box.name}: no rate is known from {currency} to {self._currency}")
+            self.unknown.append(f"{holding.name}: no rate is known from {currency} to {self._currency}")
         return converted or Decimal(0)
 
 

@@ -74,22 +74,22 @@ def forecast(known: Decimal, by_day: Sequence[Decimal], left: timedelta) -> Fore
 
 
 def new_by_day(
-    boxes: Iterable[Holding], cost: Callable[[Holding], Decimal], begun: datetime | None, now: datetime
+    holdings: Iterable[Holding], cost: Callable[[Holding], Decimal], begun: datetime | None, now: datetime
 ) -> list[Decimal]:
     """What the boxes that were new on each of the last :data:`DAYS` days cost; fewer if less is known.
 
     Args:
-        boxes: all that may have been new then.
+        holdings: all that may have been new then.
         cost: of one of them, until its end.
         begun: when the journal was; ``None`` for an empty one.
         now: the moment.
     """
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     sums = [Decimal(0)] * (min(DAYS, (today - begun) // DAY) if begun and begun < today else 0)
-    for box in boxes:
-        back = (today - box.created_at) // DAY
-        if box.created_at < today and back < len(sums):
-            sums[back] += cost(box)
+    for holding in holdings:
+        back = (today - holding.created_at) // DAY
+        if holding.created_at < today and back < len(sums):
+            sums[back] += cost(holding)
     return sums
 
 

@@ -34,7 +34,7 @@ class FoundPrice:
         return tuple(part for part in (self.own, self.address) if part is not None)
 
 
-def found_price(market: Market, resource: Resource, box: Holding | None) -> FoundPrice:
+def found_price(market: Market, resource: Resource, holding: Holding | None) -> FoundPrice:
     """The new spending on a resource per hour, by the rule of :func:`gpucloud.costs.spend.per_hour`.
 
     A box that the journal has is billed at the prices of its launch; any other one, at the market's.
@@ -42,41 +42,44 @@ def found_price(market: Market, resource: Resource, box: Holding | None) -> Foun
     Args:
         market: prices and tariffs.
         resource: as its cloud lists it.
-        box: the journal's record of its box.
+        holding: the journal's record of its box.
     """
     if isinstance(resource, Machine):
-        return _of_machine(market, resource, box)
-    if resource.ref.kind is ResourceKind.DISK and resource.size_gib is None and box is not None:
-        resource = replace(resource, size_gib=box.disk_gib)
-    agreed = None if box is None else _agreed(market, resource, box)
+        return _of_machine(market, resource, holding)
+    if resource.ref.kind is ResourceKind.DISK and resource.size_gib is None and holding is not None:
+        resource = replace(resource, size_gib=holding.disk_gib)
+    agreed = None if holding is None else _agreed(market, resource, holding)
     return _found(agreed or price_of(market, resource))
 
 
-def _of_machine(market: Market, machine: Machine, box: Holding | None) -> FoundPrice:
+def _of_machine(market: Market, machine: Machine, holding: Holding | None) -> FoundPrice:
     """Its compute while that is billed; and its address, where the cloud lists none of its own for it."""
     compute: Money | str = Money(amount=Decimal(0), currency="USD")
     if machine.billed and not machine.purchase.kind.paid_already:
-        paid = next((each.price for each in _usage_of(machine, box) if each.price), None)
+        paid = next((each.price for each in _usage_of(machine, holding) if each.price), None)
         compute = price_of(market, machine) if paid is None else _money(paid, Decimal(1))
     price = _found(compute)
     listed = machine.address_apart or any(part.kind is ResourceKind.ADDRESS for part in machine.parts)
     if machine.public_ip is None or listed:
         return price
     ref = replace(machine.ref, kind=ResourceKind.ADDRESS)
-    address = found_price(market, Resource(ref=ref, state=machine.state, tags=machine.tags), box)
+    address = found_price(market, Resource(ref=ref, state=machine.state, tags=machine.tags), holding)
     return replace(price, address=address.own, unknown=price.unknown or address.unknown)
 
 
-def _usage_of(machine: Machine, box: Holding | None) -> list[Usage]:
-    usage = () if box is None else box.usage
+def _usage_of(machine: Machine, holding: Holding | None) -> list[Usage]:
+    usage = () if holding is None else holding.usage
     return [each for each in usage if each.resource == machine.ref.id and each.part == "compute"]
 
 
-def _agreed(market: Market, resource: Resource, box: Holding) -> Money | None:
+def _agreed(market: Market, resource: Resource, holding: Holding) -> Money | None:
     """The price of a disk or an address at the launch of its box; ``None`` if the journal has none."""
-    if box.place is None or (box.place.cloud, box.place.region) != (resource.ref.cloud, resource.ref.region):
+    if holding.place is None or (holding.place.cloud, holding.place.region) != (
+        resource.ref.cloud,
+        resource.ref.region,
+    ):
         return None  # a failed attempt in another region
-    disk, address = box.listed.get("disk_gb_month"), box.listed.get("public_ip_hour")
+    disk, address = holding.listed.get("disk_gb_month"), holding.listed.get("public_ip_hour")
     if resource.ref.kind is ResourceKind.DISK and disk is not None and resource.size_gib is not None:
         gib = market.billing_of(resource.ref.cloud).disk_gib(resource.size_gib)
         return _money(disk, gib / HOURS_PER_MONTH)

@@ -91,15 +91,15 @@ def month(
         if money := _known(charge):
             costs.add(charge.holding.id, money)
     coming: list[Money] = []
-    for box in holdings:
-        if box.id not in rates:
+    for holding in holdings:
+        if holding.id not in rates:
             continue
-        until = box.expires_at
-        ends = until if until is not None and now < until < end and not box.is_in_use else end
+        until = holding.expires_at
+        ends = until if until is not None and now < until < end and not holding.is_in_use else end
         hours = Decimal((ends - now) // timedelta(seconds=1)) / 3600
-        for each in rates[box.id].known:
+        for each in rates[holding.id].known:
             committed = Money(amount=each.amount * hours, currency=each.currency)
-            costs.add(box.id, committed)
+            costs.add(holding.id, committed)
             coming.append(committed)
     known = _sums([*spent, *coming])
     found = {

@@ -22,7 +22,7 @@ from gpucloud.runtime.tasks import Call
 
 
 def delete_what_is_free(
-    context: Context, box: Holding, cloud: Cloud, rows: Sequence[ResourceRow]
+    context: Context, holding: Holding, cloud: Cloud, rows: Sequence[ResourceRow]
 ) -> GpucloudError | None:
     """Requests or confirms the deletion of one region's resources that no other resource depends on.
 
@@ -57,9 +57,9 @@ def delete_what_is_free(
                 refused.add(row.ref)
                 continue
             if row.state == "made":
-                _note_asked(context, box, cloud, row, rows)
+                _note_asked(context, holding, cloud, row, rows)
             elif not is_held(graph, row.ref, left, refused):  # else it may be about to go with its dependents
-                match _learned(context, box, row, answer):
+                match _learned(context, holding, row, answer):
                     case Action.CLOSE | Action.LOOK_AGAIN:
                         del left[row.ref]
                     case Action.DELETE:
@@ -124,17 +124,17 @@ def _is_gone_for_now(context: Context, row: ResourceRow) -> bool:
 
 
 def _note_asked(
-    context: Context, box: Holding, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
+    context: Context, holding: Holding, cloud: Cloud, row: ResourceRow, rows: Sequence[ResourceRow]
 ) -> None:
     """Journals the deletion request of a resource, and of those that the cloud deletes with it."""
-    _note(context, box, DeleteAsked, row)
+    _note(context, holding, DeleteAsked, row)
     along = cloud.deletion.takes_along.get(row.ref.kind, ())
     for other in rows:
         if other.ref.kind in along and other.state == "made":
-            _note(context, box, DeleteAsked, other)
+            _note(context, holding, DeleteAsked, other)
 
 
-def _learned(context: Context, box: Holding, row: ResourceRow, answer: Resource | None) -> Action:
+def _learned(context: Context, holding: Holding, row: ResourceRow, answer: Resource | None) -> Action:
     """Journals the result of a check; returns what to do next."""
     if _is_gone_for_now(context, row):
         return Action.LOOK_AGAIN
@@ -143,11 +143,11 @@ def _learned(context: Context, box: Holding, row: ResourceRow, answer: Resource 
     action = reconcile(phase, seen, age=context.clock() - row.at)
     if action is Action.CLOSE:
         ended_at = answer.ended_at if isinstance(answer, Machine) else None
-        context.journal.write(box, Gone(resource=named(row.ref, row.name), ended_at=ended_at))
+        context.journal.write(holding, Gone(resource=named(row.ref, row.name), ended_at=ended_at))
     if action is Action.LOOK_AGAIN:
-        _note(context, box, GoneOnce, row)
+        _note(context, holding, GoneOnce, row)
     return action
 
 
-def _note(context: Context, box: Holding, event: type[OfResource], row: ResourceRow) -> None:
-    context.journal.write(box, event(resource=named(row.ref, row.name)))
+def _note(context: Context, holding: Holding, event: type[OfResource], row: ResourceRow) -> None:
+    context.journal.write(holding, event(resource=named(row.ref, row.name)))

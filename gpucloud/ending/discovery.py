@@ -148,34 +148,34 @@ def untracked(context: Context, discovery: DiscoveryResult) -> Sequence[Resource
     return found
 
 
-def not_of_its_box(box: Holding, resource: Resource) -> bool:
+def not_of_its_box(holding: Holding, resource: Resource) -> bool:
     """Whether a machine carries the tags of a box of its owner, and is none of its nodes."""
-    return box.state in HANDED_OVER and is_second_machine(box, resource)
+    return holding.state in HANDED_OVER and is_second_machine(holding, resource)
 
 
-def begin_strays(context: Context, box: Holding) -> Mapping[str, PendingQuery]:
+def begin_strays(context: Context, holding: Holding) -> Mapping[str, PendingQuery]:
     """Starts to search for resources with the tags of a box, in every place where it had any."""
     places: dict[str, set[str]] = defaultdict(set)
-    for row in context.journal.resources(box.id, present=False):
+    for row in context.journal.resources(holding.id, present=False):
         places[row.ref.cloud].add(row.ref.region)
-    search = Search(owner=box.owner, box=box.id)
+    search = Search(owner=holding.owner, box=holding.id)
     return begin(context, search, {cloud: sorted(names) for cloud, names in places.items()})
 
 
-def refuse_strays(context: Context, box: Holding, asked: Mapping[str, PendingQuery]) -> None:
+def refuse_strays(context: Context, holding: Holding, asked: Mapping[str, PendingQuery]) -> None:
     """Refuses to report a box as gone while a billable resource with its tags is not in the journal.
 
     None of these resources is deleted: a deletion requires an entry in the journal as well as the tags.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: a box of which the journal has nothing billed.
+        holding: a box of which the journal has nothing billed.
         asked: from :func:`begin_strays`.
 
     Raises:
         CleanupIncompleteError: there is such a resource, or a place of the box could not be searched.
     """
-    known = {row.ref for row in context.journal.resources(box.id, present=False)}
+    known = {row.ref for row in context.journal.resources(holding.id, present=False)}
     discovery = finish(context, asked)
     strays = [
         resource
@@ -191,7 +191,7 @@ def refuse_strays(context: Context, box: Holding, asked: Mapping[str, PendingQue
         return
     said = [f"these carry its tags and are not in the journal: {', '.join(words)}"] if words else []
     raise CleanupIncompleteError(
-        f"{box.name!r} is {box.state}; {'; '.join(said + blind)}",
+        f"{holding.name!r} is {holding.state}; {'; '.join(said + blind)}",
         hint="look at them before you end them: gpucloud sweep --dry-run",
         left=[
             PendingDeletion(ref=each.ref, name="", price_per_hour=None, currency=None).as_dict()

@@ -62,17 +62,17 @@ def end_all(context: Context, boxes: Sequence[H], troubles: list[GpucloudError])
     return [ended[box.id] for box in boxes if box.id in ended]
 
 
-def _end_in_threads(context: Context, boxes: Sequence[Holding]) -> dict[str, Call]:
+def _end_in_threads(context: Context, holdings: Sequence[Holding]) -> dict[str, Call]:
     """The ends of boxes, by id, as far as there was time to begin them."""
     tasks = context.tasks
     ends: dict[str, Call] = {}
     with tasks.within(BUDGET_S + SAYING_S):
-        for number, box in enumerate(boxes):
+        for number, holding in enumerate(holdings):
             if not tasks.until_done(ends.values(), BUDGET_S, but=AT_ONCE - 1):
                 break
-            rounds_left = math.ceil(len(boxes) / AT_ONCE) - number // AT_ONCE
+            rounds_left = math.ceil(len(holdings) / AT_ONCE) - number // AT_ONCE
             share_s = max(tasks.left_s - SAYING_S, 0.0) / rounds_left
-            ends[box.id] = tasks.start(partial(_end_in_thread, context, box, share_s))
+            ends[holding.id] = tasks.start(partial(_end_in_thread, context, holding, share_s))
         tasks.until_done(ends.values(), BUDGET_S + SAYING_S)
     return ends
 
@@ -106,17 +106,17 @@ def _end_one(context: Context, box: H) -> H:
 
 
 def ended_unrecorded(
-    context: Context, box: Holding, broken: GpucloudError, *, budget_s: float
+    context: Context, holding: Holding, broken: GpucloudError, *, budget_s: float
 ) -> GpucloudError:
     """Ends a box while the journal cannot be written; returns the error that reports it."""
-    context = context.about(box.name)
+    context = context.about(holding.name)
     context.tell("down", f"{broken.message}; deleting the box anyway")
     try:
         with context.tasks.finishing():
-            end_unrecorded(context, box, budget_s=budget_s)
+            end_unrecorded(context, holding, budget_s=budget_s)
     except GpucloudError as error:
         return error
-    broken.message = f"{box.name} was deleted, but {broken.message}"
+    broken.message = f"{holding.name} was deleted, but {broken.message}"
     return broken
 
 

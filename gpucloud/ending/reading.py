@@ -73,7 +73,7 @@ class MachineReads:
         return found
 
 
-def begin_reading(context: Context, boxes: Iterable[Holding]) -> tuple[MachineReads, list[GpucloudError]]:
+def begin_reading(context: Context, holdings: Iterable[Holding]) -> tuple[MachineReads, list[GpucloudError]]:
     """Starts to read the machines of boxes, all at the same time.
 
     Returns:
@@ -82,12 +82,12 @@ def begin_reading(context: Context, boxes: Iterable[Holding]) -> tuple[MachineRe
     troubles: list[GpucloudError] = []
     asked: list[Box] = []
     by_place: defaultdict[Place, list[Ref]] = defaultdict(list)
-    for box in boxes:
-        if isinstance(box, Box) and box.state not in OVER and box.nodes:
-            with isolated(troubles, box.name):
-                for ref in _living(box):
+    for holding in holdings:
+        if isinstance(holding, Box) and holding.state not in OVER and holding.nodes:
+            with isolated(troubles, holding.name):
+                for ref in _living(holding):
                     by_place[_place(ref)].append(ref)
-                asked.append(box)
+                asked.append(holding)
     searches = {
         place: context.tasks.start(partial(_search, context, place))
         for place, refs in by_place.items()

@@ -140,16 +140,16 @@ def _all_due(context: Context) -> dict[tuple[str, ...], _Due]:
     return due
 
 
-def _clouds_of(box: Holding) -> tuple[str, ...]:
+def _clouds_of(holding: Holding) -> tuple[str, ...]:
     """The clouds in which something of a box is or may be; its own, if it was ever placed."""
-    names = {box.cloud} if box.cloud else set[str]()
-    names |= {each.ref.cloud for each in box.present} | {each.cloud for each in box.unresolved}
+    names = {holding.cloud} if holding.cloud else set[str]()
+    names |= {each.ref.cloud for each in holding.present} | {each.cloud for each in holding.unresolved}
     return tuple(sorted(names))
 
 
-def _is_to_be_seen_again(box: Holding, young: datetime) -> bool:
+def _is_to_be_seen_again(holding: Holding, young: datetime) -> bool:
     """Whether something of a box may be there, or was found to be gone only once and long enough ago."""
-    return any(each.state != "gone_once" or each.at < young for each in box.present)
+    return any(each.state != "gone_once" or each.at < young for each in holding.present)
 
 
 def _settle_in(context: Context, clouds: Collection[str], due: _Due, budget_s: float) -> list[GpucloudError]:
@@ -194,9 +194,9 @@ def _come_to_rest(context: Context, box: Box) -> None:
         context.journal.release(taken)
 
 
-def _look_again(context: Context, box: Holding) -> None:
+def _look_again(context: Context, holding: Holding) -> None:
     """Checks what is left of a box that has ended, unless another process holds it."""
-    taken = context.take(box)
+    taken = context.take(holding)
     if taken is None:
         return
     try:
@@ -221,12 +221,12 @@ def _account(context: Context, name: str) -> str:
 
 
 def _take_down_all(
-    context: Context, boxes: Sequence[Holding], used_up: Sequence[Holding], clouds: Collection[str]
+    context: Context, holdings: Sequence[Holding], used_up: Sequence[Holding], clouds: Collection[str]
 ) -> list[GpucloudError]:
     """Takes boxes down within the budget: every deletion is requested before the wait for the first one."""
     troubles: list[GpucloudError] = []
     clock = cache(partial(_clock_of, context))
-    waiting = [box for box in boxes if box.is_remains or _is_past_end(box, clock, troubles)]
+    waiting = [box for box in holdings if box.is_remains or _is_past_end(box, clock, troubles)]
     waiting += used_up
     held: dict[str, Holding] = {}
     owed: dict[str, GpucloudError] = {}
@@ -243,33 +243,35 @@ def _take_down_all(
     return [*troubles, *owed.values(), *_no_time(clouds, [box for box in waiting if box.id not in owed])]
 
 
-def _ended(context: Context, box: Holding, held: dict[str, Holding], owed: dict[str, GpucloudError]) -> bool:
+def _ended(
+    context: Context, holding: Holding, held: dict[str, Holding], owed: dict[str, GpucloudError]
+) -> bool:
     """One pass to end a box; True if nothing is left to do. ``owed`` receives what is still owed."""
     if not context.tasks.left_s:
         return False
-    taken = held.get(box.id) or context.take(box)
+    taken = held.get(holding.id) or context.take(holding)
     if taken is None:  # another process was faster
         return True
-    held[box.id] = taken
+    held[holding.id] = taken
     troubles: list[GpucloudError] = []
-    with isolated(troubles, f"box {box.name!r}"):
-        take_down(context.about(box.name), taken, once=True, ends_as=_end_of(box))
+    with isolated(troubles, f"box {holding.name!r}"):
+        take_down(context.about(holding.name), taken, once=True, ends_as=_end_of(holding))
     if troubles:
-        owed[box.id] = troubles[0]
+        owed[holding.id] = troubles[0]
         return False
-    owed.pop(box.id, None)
+    owed.pop(holding.id, None)
     return True
 
 
-def _end_of(box: Holding) -> BoxState:
-    return BoxState.FAILED if box.state in LAUNCHING else BoxState.DELETED
+def _end_of(holding: Holding) -> BoxState:
+    return BoxState.FAILED if holding.state in LAUNCHING else BoxState.DELETED
 
 
-def _no_time(clouds: Collection[str], boxes: Sequence[Holding]) -> list[GpucloudError]:
+def _no_time(clouds: Collection[str], holdings: Sequence[Holding]) -> list[GpucloudError]:
     """The error for boxes that the budget did not reach; empty if there are none."""
-    if not boxes:
+    if not holdings:
         return []
-    names = [box.name for box in boxes]
+    names = [holding.name for holding in holdings]
     return [
         CleanupIncompleteError(
             f"{_some(names)} may still be billed: {', '.join(clouds)} did not answer in time",
@@ -289,7 +291,7 @@ def _clock_of(context: Context, name: str) -> datetime | None:
     return context.tasks.run(partial(server_time, context.clouds.usable(name)))
 
 
-def catch_up(context: Context, boxes: Sequence[Holding], troubles: list[GpucloudError]) -> list[Holding]:
+def catch_up(context: Context, holdings: Sequence[Holding], troubles: list[GpucloudError]) -> list[Holding]:
     """Corrects boxes that are still launching by an older copy of the journal.
 
     A box that became ready after the copy was made is no remainder of a launch: if one of its machines
@@ -300,14 +302,14 @@ def catch_up(context: Context, boxes: Sequence[Holding], troubles: list[Gpucloud
         whose cloud does not answer.
     """
     right: list[Holding] = []
-    for box in boxes:
+    for holding in holdings:
         noted: Facts | None = None
-        with isolated(troubles, f"box {box.name!r} was ready; the journal is an older copy"):
-            if context.state is not None and box.state in LAUNCHING and context.may_take(box.lease):
-                note = read_ready(key_folder(context.state, box.id))
+        with isolated(troubles, f"box {holding.name!r} was ready; the journal is an older copy"):
+            if context.state is not None and holding.state in LAUNCHING and context.may_take(holding.lease):
+                note = read_ready(key_folder(context.state, holding.id))
                 noted = None if note is None else read_ready_note(note)
-            if not isinstance(box, Box) or noted is None or not _take_as_noted(context, box, noted):
-                right.append(box)
+            if not isinstance(holding, Box) or noted is None or not _take_as_noted(context, holding, noted):
+                right.append(holding)
     return right
 
 
@@ -334,23 +336,23 @@ def _take_as_noted(context: Context, box: Box, noted: Facts) -> bool:
 
 
 def _is_past_end(
-    box: Holding, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]
+    holding: Holding, clock: Callable[[str], datetime | None], troubles: list[GpucloudError]
 ) -> bool:
     """Whether a box past its deadline by our clock is so by its cloud's clock as well: ours may be wrong."""
-    assert box.expires_at is not None  # noqa: S101  (who calls has looked)
-    name = box.cloud
+    assert holding.expires_at is not None  # noqa: S101  (who calls has looked)
+    name = holding.cloud
     try:
         theirs = clock(name)
     except GpucloudError as error:
         troubles.append(
-            GpucloudError(f"{box.name} seems past its deadline; {name} did not report its time: {error}")
+            GpucloudError(f"{holding.name} seems past its deadline; {name} did not report its time: {error}")
         )
         return False
-    if theirs is None or box.expires_at < theirs:
+    if theirs is None or holding.expires_at < theirs:
         return True
     troubles.append(
         GpucloudError(
-            f"{box.name} is past its deadline by this machine's clock, but not by that of {name} "
+            f"{holding.name} is past its deadline by this machine's clock, but not by that of {name} "
             f"({rfc3339(theirs)}): it is not changed",
             hint="set the clock: gpucloud check",
         )
@@ -377,7 +379,7 @@ def refresh(context: Context, box: Box) -> Box:
 
 def refresh_all(
     context: Context,
-    boxes: Sequence[Holding],
+    holdings: Sequence[Holding],
     *,
     timeout_s: float = CALL_TIMEOUT_S,
     known_for: timedelta = timedelta(),
@@ -386,14 +388,14 @@ def refresh_all(
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        boxes: the boxes.
+        holdings: the boxes.
         timeout_s: how long to wait for each of them.
         known_for: how long it is not journalled again that a box is as it was, for who looks often.
 
     Returns:
         One error per box whose state could not be read.
     """
-    reading, troubles = begin_reading(context, boxes)
+    reading, troubles = begin_reading(context, holdings)
     return troubles + write_answers(context, reading, timeout_s=timeout_s, known_for=known_for)
 
 

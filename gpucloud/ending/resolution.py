@@ -24,43 +24,45 @@ STORED: Mapping[type[Holding], Collection[ResourceKind]] = {
 
 
 def resolve_intents(
-    context: Context, box: Holding, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
+    context: Context, holding: Holding, cloud: Cloud, intents: Sequence[Intent], found: SearchResult
 ) -> None:
     """Journals what create calls without an answer created, or that they created nothing."""
     for intent in intents:
-        made = _made_by(context, box, cloud, intent, found)
+        made = _made_by(context, holding, cloud, intent, found)
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
         if made:
             ended = all(each.state is State.GONE for each in made)
             seen = Seen.TERMINAL if ended else Seen.THERE
-        match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, box, intent.at)):
+        match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, holding, intent.at)):
             case Action.ADOPT:
-                rank = vacant_rank(box.nodes) if isinstance(box, Box) else None
-                adopt(context, box, intent.id, made, name=intent.name, rank=rank)
+                rank = vacant_rank(holding.nodes) if isinstance(holding, Box) else None
+                adopt(context, holding, intent.id, made, name=intent.name, rank=rank)
             case Action.CLOSE:
-                context.journal.write(box, Resolved(intent=intent.id, status="closed"))
+                context.journal.write(holding, Resolved(intent=intent.id, status="closed"))
             case _:
                 continue
 
 
-def resolve_makings(context: Context, box: Holding, rows: Sequence[ResourceRow], found: SearchResult) -> None:
+def resolve_makings(
+    context: Context, holding: Holding, rows: Sequence[ResourceRow], found: SearchResult
+) -> None:
     """Journals the ids of resources whose creation was interrupted, or that they were never created."""
     for row in [row for row in rows if row.state == "making"]:
         there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
         for resource in there:
-            context.journal.write(box, Made(resource=named(resource.ref, row.name)))
+            context.journal.write(holding, Made(resource=named(resource.ref, row.name)))
         seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
-        age = _unanswered_for(context, box, row.at)
+        age = _unanswered_for(context, holding, row.at)
         if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is Action.CLOSE:
-            context.journal.write(box, Gone(resource=named(row.ref, row.name)))
+            context.journal.write(holding, Gone(resource=named(row.ref, row.name)))
 
 
 def _made_by(
-    context: Context, box: Holding, cloud: Cloud, intent: Intent, found: SearchResult
+    context: Context, holding: Holding, cloud: Cloud, intent: Intent, found: SearchResult
 ) -> Sequence[Resource]:
-    if isinstance(box, Box):
+    if isinstance(holding, Box):
         return _machines_of(context, cloud, intent, found)
-    kinds = STORED[type(box)]
+    kinds = STORED[type(holding)]
     return [resource for resource in found.resources if resource.ref.kind in kinds]
 
 
@@ -85,7 +87,7 @@ def vacant_rank(nodes: Sequence[Node]) -> int | None:
 
 def adopt(
     context: Context,
-    box: Holding,
+    holding: Holding,
     intent: str,
     made: Sequence[Resource],
     *,
@@ -96,7 +98,7 @@ def adopt(
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: the box or other holding.
+        holding: the box or other holding.
         intent: the id of the intent.
         made: what was created.
         name: the name of all that was created.
@@ -117,11 +119,11 @@ def adopt(
         started_at=(min(started) if started else now) if rank is None else None,  # of the box, not of a node
         resources=tuple(named(ref, name) for ref in (*(each.ref for each in made), *parts)),
         facts=Facts(
-            nodes=nodes_with(box.nodes, nodes, rank) if nodes and isinstance(box, Box) else None,
+            nodes=nodes_with(holding.nodes, nodes, rank) if nodes and isinstance(holding, Box) else None,
             zone=made[0].zone or None,
         ),
     )
-    context.journal.write(box, resolved)
+    context.journal.write(holding, resolved)
 
 
 def nodes_with(nodes: Sequence[Node], made: Sequence[Node], rank: int | None) -> tuple[Node, ...]:
@@ -135,42 +137,42 @@ def nodes_with(nodes: Sequence[Node], made: Sequence[Node], rank: int | None) ->
     return tuple(made) if rank is None else (*nodes[:rank], *made, *nodes[rank + 1 :])
 
 
-def _unanswered_for(context: Context, box: Holding, asked_at: datetime) -> timedelta:
+def _unanswered_for(context: Context, holding: Holding, asked_at: datetime) -> timedelta:
     """The least age of a call without an answer.
 
     The holder from which the box was taken may have been paused just before its call, and have gone on after.
     """
-    return context.clock() - max(asked_at, box.taken_over_at or asked_at)
+    return context.clock() - max(asked_at, holding.taken_over_at or asked_at)
 
 
-def note_unknown(context: Context, cloud: Cloud, box: Holding, region: str) -> None:
+def note_unknown(context: Context, cloud: Cloud, holding: Holding, region: str) -> None:
     """Journals resources of a box that exist and are not in the journal: others may depend on them.
 
     A box that was recovered from a list that lagged has such resources. If a second machine has the tags of
     the box, nothing is journalled: that machine, and what belongs to it, is not ours to delete.
     """
-    found = context.tasks.run(partial(cloud.find, Search(box=box.id, regions=(region,))), CALL_TIMEOUT_S)
-    ever = {row.ref for row in context.journal.resources(box.id, present=False)}
+    found = context.tasks.run(partial(cloud.find, Search(box=holding.id, regions=(region,))), CALL_TIMEOUT_S)
+    ever = {row.ref for row in context.journal.resources(holding.id, present=False)}
     # A machine that was replaced is no node any more, and may be shown for a while.
-    if any(is_second_machine(box, each) for each in found.resources if each.ref not in ever):
+    if any(is_second_machine(holding, each) for each in found.resources if each.ref not in ever):
         return
-    known = {row.ref for row in context.journal.resources(box.id)}
+    known = {row.ref for row in context.journal.resources(holding.id)}
     for resource in found.resources:
         if resource.state is not State.GONE and resource.ref not in known:
-            context.journal.write(box, Made(resource=named(resource.ref)))
+            context.journal.write(holding, Made(resource=named(resource.ref)))
 
 
-def is_second_machine(box: Holding, resource: Resource) -> bool:
+def is_second_machine(holding: Holding, resource: Resource) -> bool:
     """Whether a machine carries the tags of a box that has its nodes, and is none of them.
 
     Somebody has launched "more like this" in the cloud's console, for example. What the journal had lost and
     found again may have nodes that were not shown yet: those were made with the others.
     """
-    if not isinstance(box, Box) or not isinstance(resource, Machine):
+    if not isinstance(holding, Box) or not isinstance(resource, Machine):
         return False
-    nodes = {node.instance_id for node in box.nodes}
+    nodes = {node.instance_id for node in holding.nodes}
     if not nodes or resource.ref.id in nodes:
         return False
-    if box.recovered and resource.created_at and box.started_at:
-        return abs(resource.created_at - box.started_at) >= CONSISTENCY_WINDOW
+    if holding.recovered and resource.created_at and holding.started_at:
+        return abs(resource.created_at - holding.started_at) >= CONSISTENCY_WINDOW
     return True

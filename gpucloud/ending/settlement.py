@@ -23,27 +23,27 @@ from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 
 
 def settle_box(
-    context: Context, box: Holding, chosen: Callable[[Ref], bool] | None = None
+    context: Context, holding: Holding, chosen: Callable[[Ref], bool] | None = None
 ) -> GpucloudError | None:
     """One pass over everything that a box still has, or over the chosen resources.
 
     Returns:
         The last trouble that was met, if any.
     """
-    with about(box=box.id):
-        return _settle(context, box, chosen)
+    with about(box=holding.id):
+        return _settle(context, holding, chosen)
 
 
-def _settle(context: Context, box: Holding, chosen: Callable[[Ref], bool] | None) -> GpucloudError | None:
+def _settle(context: Context, holding: Holding, chosen: Callable[[Ref], bool] | None) -> GpucloudError | None:
     trouble: GpucloudError | None = None
-    rows = [row for row in context.journal.resources(box.id) if chosen is None or chosen(row.ref)]
-    intents = context.journal.intents(box.id, unresolved=True) if chosen is None else []
+    rows = [row for row in context.journal.resources(holding.id) if chosen is None or chosen(row.ref)]
+    intents = context.journal.intents(holding.id, unresolved=True) if chosen is None else []
     places = {(i.cloud, i.account, i.region) for i in intents}
     places |= {(r.ref.cloud, r.ref.account, r.ref.region) for r in rows}
     for number, place in enumerate(sorted(places)):
         try:  # a region that does not answer holds up no other
             with context.tasks.within(context.tasks.left_s / (len(places) - number)):
-                trouble = _settle_place(context, box, place, rows, intents, chosen=chosen) or trouble
+                trouble = _settle_place(context, holding, place, rows, intents, chosen=chosen) or trouble
         except (JournalError, StaleWriterError):
             raise  # the journal cannot be written: another try is useless
         except TimedOutError as error:
@@ -55,7 +55,7 @@ def _settle(context: Context, box: Holding, chosen: Callable[[Ref], bool] | None
 
 def _settle_place(
     context: Context,
-    box: Holding,
+    holding: Holding,
     place: tuple[str, str, str],
     rows: Sequence[ResourceRow],
     intents: Sequence[Intent],
@@ -68,18 +68,18 @@ def _settle_place(
     mine = [row for row in rows if (row.ref.cloud, row.ref.region) == (cloud_name, region)]
     open_here = [i for i in intents if (i.cloud, i.region) == (cloud_name, region)]
     if open_here or any(row.state == "making" for row in mine):
-        search = Search(box=box.id, regions=(region,))
+        search = Search(box=holding.id, regions=(region,))
         found = context.tasks.run(partial(cloud.find, search), CALL_TIMEOUT_S)
-        resolve_intents(context, box, cloud, open_here, found)
-        resolve_makings(context, box, mine, found)
+        resolve_intents(context, holding, cloud, open_here, found)
+        resolve_makings(context, holding, mine, found)
         mine = [
             row
-            for row in context.journal.resources(box.id)
+            for row in context.journal.resources(holding.id)
             if (row.ref.cloud, row.ref.region) == (cloud_name, region) and (chosen is None or chosen(row.ref))
         ]
-    refused = delete_what_is_free(context, box, cloud, mine)
+    refused = delete_what_is_free(context, holding, cloud, mine)
     if refused is not None and chosen is None:
-        note_unknown(context, cloud, box, region)
+        note_unknown(context, cloud, holding, region)
     return refused
 
 

@@ -72,7 +72,7 @@ class Find:
 
 def judge(
     discovery: DiscoveryResult,
-    boxes: Mapping[str, Holding],
+    holdings: Mapping[str, Holding],
     *,
     mine: Search,
     older_than: timedelta,
@@ -82,7 +82,7 @@ def judge(
 
     Args:
         discovery: the resources in the clouds.
-        boxes: the journal's records of the boxes that were found, read after the discovery.
+        holdings: the journal's records of the boxes that were found, read after the discovery.
         mine: admits what has a tag of the owner whose resources may be ended.
         older_than: the age from which a resource that is not in the journal counts as a leak.
         may_take: whether no process works on a box with this lease.
@@ -100,7 +100,7 @@ def judge(
         for resource in discovery.suspects
     ]
     for (cloud, box_id), resources in by_box.items():
-        box, now = boxes.get(box_id), discovery.clocks[cloud]
+        box, now = holdings.get(box_id), discovery.clocks[cloud]
         age = age_of(resources, now)
         kept = box is None and is_retained(resources, now)
         for resource in resources:
@@ -128,19 +128,19 @@ def _of_untracked(resource: Resource, now: datetime, *, old: bool) -> SweepReaso
     return SweepReason.NOT_IN_JOURNAL if old else SweepReason.YOUNG
 
 
-def _of_known(resource: Resource, box: Holding, now: datetime, *, free: bool) -> SweepReason | None:
+def _of_known(resource: Resource, holding: Holding, now: datetime, *, free: bool) -> SweepReason | None:
     """Why a resource of a box in the journal is not wanted; ``None`` if it is."""
-    if box.state in OVER:
+    if holding.state in OVER:
         return SweepReason.REMAINS
-    if not free or box.is_in_use:
+    if not free or holding.is_in_use:
         return None
-    if box.is_remains:
+    if holding.is_remains:
         return SweepReason.REMAINS
-    if not_of_its_box(box, resource):
+    if not_of_its_box(holding, resource):
         return SweepReason.NOT_OF_ITS_BOX
-    if box.expires_at is not None and box.expires_at < now:
+    if holding.expires_at is not None and holding.expires_at < now:
         return SweepReason.PAST_DEADLINE
-    place, ref = box.place, resource.ref
+    place, ref = holding.place, resource.ref
     elsewhere = place is None or (ref.cloud, ref.region) != (place.cloud, place.region)
     return SweepReason.REMAINS if elsewhere else None  # left by an attempt of its launch in another place
 
@@ -225,9 +225,9 @@ def _end_box(context: Context, box_id: str, finds: Sequence[Find], market: Marke
         context.journal.release(taken)
 
 
-def _is_over(box: Holding, finds: Sequence[Find]) -> bool:
+def _is_over(holding: Holding, finds: Sequence[Find]) -> bool:
     """Whether the whole box is past its deadline, not only one of its resources in the wrong place."""
-    return any(find.reason is SweepReason.PAST_DEADLINE for find in finds) and box.state in HANDED_OVER
+    return any(find.reason is SweepReason.PAST_DEADLINE for find in finds) and holding.state in HANDED_OVER
 
 
 def _refs(resources: Iterable[Resource]) -> set[Ref]:

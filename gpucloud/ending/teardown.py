@@ -101,19 +101,19 @@ def _take_down(
     return context.journal.held(box)
 
 
-def _pass(context: Context, box: Holding) -> tuple[list[PendingDeletion], GpucloudError | None]:
-    trouble = settle_box(context, box)
-    return pending_deletions(context.journal, box), trouble
+def _pass(context: Context, holding: Holding) -> tuple[list[PendingDeletion], GpucloudError | None]:
+    trouble = settle_box(context, holding)
+    return pending_deletions(context.journal, holding), trouble
 
 
-def end_machines(context: Context, box: Holding, *, budget_s: float) -> None:
+def end_machines(context: Context, holding: Holding, *, budget_s: float) -> None:
     """Deletes a box's machines and what goes with them, and waits until they are gone; the box remains.
 
     Raises:
         CleanupIncompleteError: that could not be confirmed.
     """
     end_resources(
-        context, box, lambda ref: ref.kind.billable or ref.kind is ResourceKind.NIC, budget_s=budget_s
+        context, holding, lambda ref: ref.kind.billable or ref.kind is ResourceKind.NIC, budget_s=budget_s
     )
 
 
@@ -132,7 +132,9 @@ def end_machine(context: Context, box: Box, node: int, *, budget_s: float) -> No
     end_resources(context, box, own.__contains__, budget_s=budget_s)
 
 
-def end_resources(context: Context, box: Holding, chosen: Callable[[Ref], bool], *, budget_s: float) -> None:
+def end_resources(
+    context: Context, holding: Holding, chosen: Callable[[Ref], bool], *, budget_s: float
+) -> None:
     """Deletes some of a box's resources, and waits until they are gone; the box remains.
 
     Raises:
@@ -140,18 +142,20 @@ def end_resources(context: Context, box: Holding, chosen: Callable[[Ref], bool],
     """
 
     def end() -> tuple[list[PendingDeletion], GpucloudError | None]:
-        trouble = settle_box(context, box, chosen)
+        trouble = settle_box(context, holding, chosen)
         return [
-            item for item in pending_deletions(context.journal, box) if not item.ref.id or chosen(item.ref)
+            item
+            for item in pending_deletions(context.journal, holding)
+            if not item.ref.id or chosen(item.ref)
         ], trouble
 
     with context.tasks.within(budget_s):
-        until_gone(context, box, end)
+        until_gone(context, holding, end)
 
 
 def until_gone(
     context: Context,
-    box: Holding,
+    holding: Holding,
     end: Callable[[], tuple[list[PendingDeletion], GpucloudError | None]],
     *,
     once: bool = False,
@@ -160,7 +164,7 @@ def until_gone(
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: the box.
+        holding: the box.
         end: one pass: returns what may still be billed, and the last error.
         once: make one pass only.
 
@@ -173,12 +177,12 @@ def until_gone(
         if not left:
             return
         if once or not context.tasks.left_s or _is_final(trouble):
-            raise incomplete_error(box, left, trouble)
+            raise incomplete_error(holding, left, trouble)
         context.tasks.pause(pause_s)
         pause_s = min(pause_s * 1.5, 5.0)
 
 
-def _tidy(context: Context, box: Holding) -> None:
+def _tidy(context: Context, holding: Holding) -> None:
     """Waits a while for resources that cost nothing: networks and security groups count against quotas.
 
     The next changing command checks what is left after that.
@@ -186,9 +190,9 @@ def _tidy(context: Context, box: Holding) -> None:
     pause_s = 0.02
     with context.tasks.within(TIDY_S):
         while context.tasks.signum is None and context.tasks.left_s:
-            if all(row.state == "gone_once" for row in context.journal.resources(box.id)):
+            if all(row.state == "gone_once" for row in context.journal.resources(holding.id)):
                 return
-            if _is_final(settle_box(context, box)):
+            if _is_final(settle_box(context, holding)):
                 return
             context.tasks.pause(pause_s)
             pause_s = min(pause_s * 1.5, 2.0)
@@ -201,5 +205,5 @@ def _is_final(trouble: GpucloudError | None) -> bool:
     return RULES[ErrorClass(trouble.error_class)].next in {Next.LEAVE_CLOUD, Next.STOP}
 
 
-def _write_state(context: Context, box: Holding, state: BoxState) -> None:
-    context.journal.write(box, StateChanged(state=state))
+def _write_state(context: Context, holding: Holding, state: BoxState) -> None:
+    context.journal.write(holding, StateChanged(state=state))

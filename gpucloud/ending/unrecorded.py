@@ -18,7 +18,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 
 
-def end_unrecorded(context: Context, box: Holding, *, budget_s: float) -> None:
+def end_unrecorded(context: Context, holding: Holding, *, budget_s: float) -> None:
     """Deletes everything that carries a box's tag while the journal cannot be written.
 
     Nothing is journalled. A later command finds that the resources are gone.
@@ -27,7 +27,7 @@ def end_unrecorded(context: Context, box: Holding, *, budget_s: float) -> None:
         CleanupIncompleteError: something may still be billed.
         JournalError: not even where the box is can be read.
     """
-    intents = context.journal.intents(box.id)
+    intents = context.journal.intents(holding.id)
     places = sorted({(intent.cloud, intent.account, intent.region) for intent in intents})
     # A call with an unknown outcome may have created what lists do not show yet.
     still_open = {(each.cloud, each.account, each.region) for each in intents if each.status == "open"}
@@ -37,35 +37,35 @@ def end_unrecorded(context: Context, box: Holding, *, budget_s: float) -> None:
         trouble: GpucloudError | None = None
         for number, place in enumerate(places):
             with context.tasks.within(context.tasks.left_s / (len(places) - number)):
-                found, failed = _end_in(context, box, place)
+                found, failed = _end_in(context, holding, place)
             if found:
                 still_open.discard(place)
             trouble = failed or trouble
             if found != [] or place in still_open:
-                left += _owed_in(box, place, found)
+                left += _owed_in(holding, place, found)
         return left, trouble
 
     with context.tasks.within(budget_s):
-        until_gone(context, box, end)
+        until_gone(context, holding, end)
 
 
 def _owed_in(
-    box: Holding, place: tuple[str, str, str], left: Sequence[Resource] | None
+    holding: Holding, place: tuple[str, str, str], left: Sequence[Resource] | None
 ) -> list[PendingDeletion]:
     """What may still be billed in a region that the journal does not mention."""
     cloud, account, region = place
     unknown = Ref(cloud=cloud, account=account, region=region, kind=ResourceKind.INSTANCE, id="")
-    return pending_refs(box, [resource.ref for resource in left or ()] or [unknown])
+    return pending_refs(holding, [resource.ref for resource in left or ()] or [unknown])
 
 
 def _end_in(
-    context: Context, box: Holding, place: tuple[str, str, str]
+    context: Context, holding: Holding, place: tuple[str, str, str]
 ) -> tuple[list[Resource] | None, GpucloudError | None]:
     """Requests the deletion of what is found of a box; returns what may still be billed, or an error."""
     name, account, region = place
     try:
         cloud = same_account(context, name, account)
-        return _end_found(context, cloud, Search(box=box.id, regions=(region,))), None
+        return _end_found(context, cloud, Search(box=holding.id, regions=(region,))), None
     except TimedOutError as error:
         return None, GpucloudError(f"{name} {region}: {error}")
     except GpucloudError as error:

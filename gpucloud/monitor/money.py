@@ -54,13 +54,13 @@ def money_samples(
         now: the time.
         billing_of: how a cloud bills.
     """
-    for box in holdings:
-        whose = {"box": box.name, "cloud": box.cloud, "kind": str(box.kind)}
-        for money in per_hour(box, billing_of).known:
+    for holding in holdings:
+        whose = {"box": holding.name, "cloud": holding.cloud, "kind": str(holding.kind)}
+        for money in per_hour(holding, billing_of).known:
             yield sample(PRICE, float(money.amount), **whose, currency=money.currency)
-        yield sample(OWED, owed.get(box.id, 0), **whose)
-        if isinstance(box, Box):
-            yield from _of_box(box, now, billing_of)
+        yield sample(OWED, owed.get(holding.id, 0), **whose)
+        if isinstance(holding, Box):
+            yield from _of_box(holding, now, billing_of)
     for cloud, amounts in spent.items():
         for money in amounts:
             yield sample(SPENT, float(money.amount), cloud=cloud, currency=money.currency)

@@ -182,33 +182,33 @@ def _follows_none(run: Run, at: datetime) -> bool:
     return bool(before) and before[-1].loss is Loss.CAPACITY
 
 
-def of_state(box: Holding, owed: int, now: datetime) -> Iterator[Notice]:
+def of_state(holding: Holding, owed: int, now: datetime) -> Iterator[Notice]:
     """The notices for what a holding is, whatever happened to it.
 
     Args:
-        box: a living box, volume or snapshot.
+        holding: a living box, volume or snapshot.
         owed: how much of it may still be billed, though it should be gone.
         now: the time.
     """
-    name = box.name
+    name = holding.name
     if owed:
         things = "1 thing" if owed == 1 else f"{owed} things"
-        text = f"{things} of {name} ({box.cloud}) may still be billed."
-        yield _of_box(box, f"{box.id}:left", Occasion.LEFT_BEHIND, text, now, command=box.removal)
-    if not isinstance(box, Box) or box.state is not BoxState.READY:
+        text = f"{things} of {name} ({holding.cloud}) may still be billed."
+        yield _of_box(holding, f"{holding.id}:left", Occasion.LEFT_BEHIND, text, now, command=holding.removal)
+    if not isinstance(holding, Box) or holding.state is not BoxState.READY:
         return
-    if box.expires_at is not None:
-        key, left = f"{box.id}:{rfc3339(box.expires_at)}", box.expires_at - now
+    if holding.expires_at is not None:
+        key, left = f"{holding.id}:{rfc3339(holding.expires_at)}", holding.expires_at - now
         if left < timedelta(0):
-            text = f"{name} ({box.cloud}) has passed its deadline by {_minutes(-left)}."
-            yield _of_box(box, f"{key}:over", Occasion.OVERDUE, text, now, command=box.removal)
-        elif left < ENDING_WITHIN < box.expires_at - box.created_at:
-            text = f"{name} ({box.cloud}) ends in {_minutes(left)}."
+            text = f"{name} ({holding.cloud}) has passed its deadline by {_minutes(-left)}."
+            yield _of_box(holding, f"{key}:over", Occasion.OVERDUE, text, now, command=holding.removal)
+        elif left < ENDING_WITHIN < holding.expires_at - holding.created_at:
+            text = f"{name} ({holding.cloud}) ends in {_minutes(left)}."
             command = f"gpucloud extend {name} --ttl 2h"
-            yield _of_box(box, f"{key}:soon", Occasion.ENDING, text, now, command=command)
-    for number, guard in enumerate(box.guards):
+            yield _of_box(holding, f"{key}:soon", Occasion.ENDING, text, now, command=command)
+    for number, guard in enumerate(holding.guards):
         if guard is not None:
-            yield from _of_guard(box, number, guard, now)
+            yield from _of_guard(holding, number, guard, now)
 
 
 def _of_guard(box: Box, node: int, guard: GuardReport, now: datetime) -> Iterator[Notice]:
@@ -287,7 +287,7 @@ def a_test(key: str, at: datetime) -> Notice:
 
 
 def _of_box(
-    box: Holding,
+    holding: Holding,
     key: str,
     occasion: Occasion,
     text: str,
@@ -301,9 +301,9 @@ def _of_box(
         occasion=occasion,
         text=text,
         at=at,
-        box=box.name,
-        run=box.run_id if isinstance(box, Box) else None,
-        cloud=box.cloud or None,
+        box=holding.name,
+        run=holding.run_id if isinstance(holding, Box) else None,
+        cloud=holding.cloud or None,
         cost=cost,
         command=command,
     )

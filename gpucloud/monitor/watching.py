@@ -147,10 +147,10 @@ class Watch:
             yield from of_state(box, left, now)
         yield from self.money()
 
-    def _is_left(self, box: Holding) -> bool:
+    def _is_left(self, holding: Holding) -> bool:
         """Whether a deletion was begun, and no process that lives goes on with it."""
-        free = claim(box.lease, self.journal.now()) is not Claim.HELD
-        return free and (box.state is BoxState.DELETING or box.is_remains)
+        free = claim(holding.lease, self.journal.now()) is not Claim.HELD
+        return free and (holding.state is BoxState.DELETING or holding.is_remains)
 
     def _cost(self, boxes: Sequence[Box]) -> Money | None:
         """What boxes have cost so far; ``None`` without a known price, or in several currencies."""

@@ -247,14 +247,14 @@ def refuse_more(
 _MAKE_ROOM = "end one of the boxes: gpucloud list; the rules are those of gpucloud policy show"
 
 
-def usd_now(box: Holding, market: Market) -> Decimal:
+def usd_now(holding: Holding, market: Market) -> Decimal:
     """What a holding costs per hour now; of one that is launched or started, the most that it may.
 
     Parts without a known price, or rate of exchange, are left out.
     """
-    if box.state in BEGINNING and box.ceiling is not None:
-        return box.ceiling.usd_per_hour
-    known = per_hour(box, market.billing_of).known
+    if holding.state in BEGINNING and holding.ceiling is not None:
+        return holding.ceiling.usd_per_hour
+    known = per_hour(holding, market.billing_of).known
     return sum((market.usd(each.amount, each.currency) or Decimal(0) for each in known), Decimal(0))
 
 

@@ -43,7 +43,7 @@ AnyOrder = Order | VolumeOrder | SnapshotOrder
 
 def prepare(
     context: Context,
-    box: Holding,
+    holding: Holding,
     cloud: Cloud,
     order: AnyOrder,
     call: Callable[[Record], Request],
@@ -51,7 +51,7 @@ def prepare(
     timeout_s: float = PREPARE_TIMEOUT_S,
 ) -> Request:
     """Makes what an order needs besides itself, and journals each resource before and after its call."""
-    recorder = _Recorder(context, box, order, cloud.name)
+    recorder = _Recorder(context, holding, order, cloud.name)
     preparing = context.tasks.start(partial(call, recorder))
     try:
         request: Request = context.tasks.wait(preparing, timeout_s)
@@ -115,23 +115,23 @@ class Attempt:
     price: Money | None = None
 
 
-def create(context: Context, box: Holding, attempt: Attempt) -> Sequence[Resource]:
+def create(context: Context, holding: Holding, attempt: Attempt) -> Sequence[Resource]:
     """Makes the billable call and journals its outcome, also when it is interrupted.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        box: the holding that is bought; this process holds it.
+        holding: the holding that is bought; this process holds it.
         attempt: the call.
     """
     # A process that was paused may resume long after another one has taken its box.
-    still_held = partial(context.journal.check, box)
+    still_held = partial(context.journal.check, holding)
     facts = {} if attempt.price is None else {"price": attempt.price.document()}
     with about(**facts):
         creating = context.tasks.start(partial(_call_of(attempt), still_held))
     try:
         answered = context.tasks.until_done([creating], attempt.timeout_s)
     except InterruptedBySignal:
-        _finish(context, box, attempt, creating)
+        _finish(context, holding, attempt, creating)
         raise
     if not answered:
         raise OutcomeUnknownError(
@@ -146,14 +146,14 @@ def create(context: Context, box: Holding, attempt: Attempt) -> Sequence[Resourc
         if not made:
             if error.error_class is ErrorClass.BAD_PARAM:
                 # The cloud rejected the request itself and lists nothing: check once more later.
-                _resolve(context, box, attempt.intent, "watched")
+                _resolve(context, holding, attempt.intent, "watched")
                 if not error.listed and not error.earlier_unknown:
                     raise error.refusal() from error
             raise
     except CloudError as error:
-        _resolve_refused(context, box, attempt.intent, error)
+        _resolve_refused(context, holding, attempt.intent, error)
         raise
-    _adopt(context, box, attempt, made)
+    _adopt(context, holding, attempt, made)
     return list(made)
 
 
@@ -181,19 +181,19 @@ def _call_of(attempt: Attempt) -> Callable[[Callable[[], None]], Sequence[Resour
             )
 
 
-def _finish(context: Context, box: Holding, attempt: Attempt, creating: Call) -> None:
+def _finish(context: Context, holding: Holding, attempt: Attempt, creating: Call) -> None:
     """Journals the outcome of a call that a signal interrupted: it must be known to be deleted."""
     with context.tasks.finishing():
         try:
             made: Sequence[Resource] = context.tasks.wait(creating, IN_FLIGHT_S)
-            _adopt(context, box, attempt, made)
+            _adopt(context, holding, attempt, made)
         except (OutcomeUnknownError, TimedOutError):
             pass  # the intent stays open, and is resolved when the box is taken down
         except CloudError as error:
-            _resolve_refused(context, box, attempt.intent, error)
+            _resolve_refused(context, holding, attempt.intent, error)
 
 
-def _adopt(context: Context, box: Holding, attempt: Attempt, made: Sequence[Resource]) -> None:
+def _adopt(context: Context, holding: Holding, attempt: Attempt, made: Sequence[Resource]) -> None:
     """Journals what the create call made; deletes it if the box was taken over meanwhile.
 
     Raises:
@@ -201,7 +201,7 @@ def _adopt(context: Context, box: Holding, attempt: Attempt, made: Sequence[Reso
         CleanupIncompleteError: the box was taken over, and the deletion could not be requested.
     """
     try:
-        adopt(context, box, attempt.intent, made, name=attempt.order.name, rank=attempt.rank)
+        adopt(context, holding, attempt.intent, made, name=attempt.order.name, rank=attempt.rank)
     except StaleWriterError as stale:
         ids = ", ".join(short_id(each.ref.id) for each in made)
         context.tell("down", f"{stale.message}; deleting {ids}")
@@ -211,17 +211,19 @@ def _adopt(context: Context, box: Holding, attempt: Attempt, made: Sequence[Reso
                     context.tasks.run(partial(attempt.cloud.delete, each.ref), CREATE_TIMEOUT_S)
             except (CloudError, TimedOutError) as error:
                 said = error if isinstance(error, CloudError) else None
-                raise incomplete_error(box, pending_refs(box, [each.ref for each in made]), said) from stale
+                raise incomplete_error(
+                    holding, pending_refs(holding, [each.ref for each in made]), said
+                ) from stale
         raise
 
 
-def _resolve_refused(context: Context, box: Holding, intent: str, error: CloudError) -> None:
+def _resolve_refused(context: Context, holding: Holding, intent: str, error: CloudError) -> None:
     """A refusal proves that its own call created nothing, not that an earlier unanswered call did."""
-    _resolve(context, box, intent, "watched" if error.earlier_unknown else "closed")
+    _resolve(context, holding, intent, "watched" if error.earlier_unknown else "closed")
 
 
-def _resolve(context: Context, box: Holding, intent: str, status: Literal["closed", "watched"]) -> None:
-    context.journal.write(box, Resolved(intent=intent, status=status))
+def _resolve(context: Context, holding: Holding, intent: str, status: Literal["closed", "watched"]) -> None:
+    context.journal.write(holding, Resolved(intent=intent, status=status))
 
 
 def _look(context: Context, look: Callable[[], Sequence[Resource]], cause: CloudError) -> Sequence[Resource]:

@@ -273,7 +273,7 @@ def _apart(context: Context, terms: Terms) -> Terms:
 
 def abandon(
     context: Context,
-    box: Holding,
+    holding: Holding,
     cause: BaseException | None,
     attempts: list[dict[str, Any]] | None = None,
     *,
@@ -288,22 +288,22 @@ def abandon(
     """
     if isinstance(cause, GpucloudError) and attempts:
         cause.attempts = attempts
-    context.tell("down", f"deleting the resources of {box.name!r}")
+    context.tell("down", f"deleting the resources of {holding.name!r}")
     with context.tasks.finishing():
         try:
             try:
-                take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)
+                take_down(context, holding, budget_s=TAKE_DOWN_S, ends_as=ends_as)
             except StaleWriterError as stale:
                 context.tell("down", stale.message)
             except (ForbiddenError, JournalError) as broken:  # it is ours, also once we may not write
                 context.tell("down", f"{broken.message}; deleting the box anyway")
-                end_unrecorded(context, box, budget_s=TAKE_DOWN_S)
+                end_unrecorded(context, holding, budget_s=TAKE_DOWN_S)
         except CleanupIncompleteError as owed:
             owed.attempts = attempts or []
             owed.message = owed.message if cause is None else f"{cause}; {owed.message}"
             raise owed from cause
         finally:
-            context.journal.release(box)
+            context.journal.release(holding)
 
 
 def last_attempt(context: Context) -> datetime:
@@ -415,20 +415,20 @@ def _clear(context: Context, box: Box, candidate: Candidate) -> None:
         end_machines(context, box, budget_s=TAKE_DOWN_S)
 
 
-def note_left(context: Context, box: Holding, cloud_name: str, region: str) -> bool:
+def note_left(context: Context, holding: Holding, cloud_name: str, region: str) -> bool:
     """Journals what a refused creation has made all the same; False if the cloud cannot be read.
 
     What is not found now is looked for again when the box is taken down.
     """
     try:
         cloud = context.clouds.usable(cloud_name)
-        search = Search(box=box.id, regions=(region,))
+        search = Search(box=holding.id, regions=(region,))
         found: SearchResult = context.tasks.run(lambda: cloud.find(search))
     except (CloudError, TimedOutError):
         return False
     for resource in found.resources:
         if resource.state is not State.GONE and resource.ref.kind is not ResourceKind.GROUP:
-            context.journal.write(box, Made(resource=named(resource.ref)))
+            context.journal.write(holding, Made(resource=named(resource.ref)))
     return True
 
 

@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         "a volume that a box holds is not past its end",
         "gpucloud/ending/sweep.py",
-        "    if not free or box.is_in_use:\n",
+        "    if not free or holding.is_in_use:\n",
         "    if not free:\n",
         SWEEP,
     ),
@@ -140,7 +140,7 @@ MUTANTS = (
     Mutant(
         "a failed launch is taken down",
         "gpucloud/purchase/failover.py",
-        "take_down(context, box, budget_s=TAKE_DOWN_S, ends_as=ends_as)",
+        "take_down(context, holding, budget_s=TAKE_DOWN_S, ends_as=ends_as)",
         "pass",
     ),
     Mutant(
@@ -158,7 +158,7 @@ MUTANTS = (
     Mutant(
         "what is owed is told",
         "gpucloud/ending/teardown.py",
-        "            raise incomplete_error(box, left, trouble)\n        context.tasks.pause(pause_s)\n",
+        "            raise incomplete_error(holding, left, trouble)\n        context.tasks.pause(pause_s)\n",
         "            return\n        context.tasks.pause(pause_s)\n",
     ),
     Mutant(
@@ -452,7 +452,7 @@ MUTANTS = (
     Mutant(
         "who takes over waits for a call that may leave later",
         "gpucloud/ending/resolution.py",
-        "max(asked_at, box.taken_over_at or asked_at)",
+        "max(asked_at, holding.taken_over_at or asked_at)",
         "asked_at",
         LEASES,
     ),
@@ -522,22 +522,22 @@ MUTANTS = (
     Mutant(
         "who works on a box keeps it",
         "gpucloud/ending/sweep.py",
-        "    if not free or box.is_in_use:\n",
-        "    if box.is_in_use:\n",
+        "    if not free or holding.is_in_use:\n",
+        "    if holding.is_in_use:\n",
         SWEEP,
     ),
     Mutant(
         "the journal's end counts, not the tag's",
         "gpucloud/ending/sweep.py",
-        "    if box.expires_at is not None and box.expires_at < now:\n        return SweepReason.PAST",
+        "    if holding.expires_at is not None and holding.expires_at < now:\n        return SweepReason.PAST",
         "    if end_of(resource.tags) < now:\n        return SweepReason.PAST",
         SWEEP,
     ),
     Mutant(
         "the cloud's clock counts",
         "gpucloud/ending/sweep.py",
-        "box, now = boxes.get(box_id), discovery.clocks[cloud]",
-        "box, now = boxes.get(box_id), max(discovery.clocks.values())",
+        "box, now = holdings.get(box_id), discovery.clocks[cloud]",
+        "box, now = holdings.get(box_id), max(discovery.clocks.values())",
         SWEEP,
     ),
     Mutant(
@@ -613,7 +613,7 @@ MUTANTS = (
     Mutant(
         "a full disk keeps no machine running",
         "gpucloud/purchase/failover.py",
-        "                end_unrecorded(context, box, budget_s=TAKE_DOWN_S)\n",
+        "                end_unrecorded(context, holding, budget_s=TAKE_DOWN_S)\n",
         "                pass\n",
     ),
     Mutant(
@@ -653,7 +653,7 @@ MUTANTS = (
     Mutant(
         "a second machine under a box's tags is not the box",
         "gpucloud/ending/sweep.py",
-        "    if not_of_its_box(box, resource):\n",
+        "    if not_of_its_box(holding, resource):\n",
         "    if False:\n",
         TAGS,
     ),

@@ -88,7 +88,7 @@ NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A reader, the errors that it documents, and how many changed inputs `make test` tries."""
+    """A reader, the errors that it documents, and how many changed inputs the tests try."""
 
     run: Callable[[bytes], object]
     documented: tuple[type[Exception], ...] = (GpucloudError,)

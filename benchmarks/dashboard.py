@@ -21,7 +21,7 @@ from benchmarks.table import Row
 from gpucloud.api.client import Client
 from gpucloud.clouds.profile import Profile
 from gpucloud.dashboard.page import encoded
-from gpucloud.dashboard.reading import Reader
+from gpucloud.dashboard.reading import PageReader
 from gpucloud.journal.events import Seen
 from gpucloud.journal.facts import Facts, GuardReport, Price
 from gpucloud.journal.records import Box
@@ -42,7 +42,7 @@ def main() -> list[Row]:
         fill_journal(environment, BOXES)
         with Client(profile=Profile(environment)) as client:
             _let_run(client)
-            reader = Reader(client=client)
+            reader = PageReader(client=client)
             document_s = min(_cpu_of(reader) for _ in range(3))
         rows = [Row(f"dashboard: CPU of the document of {BOXES} boxes, against 1 s", 1.0, document_s, 1)]
         with _served(environment) as (process, url):
@@ -68,7 +68,7 @@ def _let_run(client: Client) -> None:
     client.journal.observe_all(seen)
 
 
-def _cpu_of(reader: Reader) -> float:
+def _cpu_of(reader: PageReader) -> float:
     began = time.process_time()
     encoded(reader.read())
     return time.process_time() - began

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.table import Row
 from gpucloud.config import JOURNAL, find_owner, find_paths, make_private
 from gpucloud.journal.events import StateChanged
-from gpucloud.journal.facts import Facts, Gpu, Node, Offer, Place, Price
+from gpucloud.journal.facts import BoughtOffer, Facts, Gpu, Node, Place, Price
 from gpucloud.journal.leases import this_process
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
@@ -109,7 +109,7 @@ def fill_journal(environment: Mapping[str, str], count: int) -> None:
 
 FACTS = Facts(
     place=Place(cloud="aws", region="us-east-1", zone="use1-az1"),
-    offer=Offer(
+    offer=BoughtOffer(
         instance_type="g4dn.xlarge",
         purchase=Purchase.ON_DEMAND,
         gpu=Gpu(model="T4", count=Decimal(1), memory_gib=Decimal(16)),

@@ -14,7 +14,7 @@ from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.provider import Provider
 from gpucloud.journal.facts import Price
 from gpucloud.planning.plan import Candidate
-from gpucloud.purchase.attempt import BootData, Terms
+from gpucloud.purchase.attempt import BootData, LaunchTerms
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
@@ -65,7 +65,7 @@ class Bench:
             clock=self.clock,
         )
 
-    def terms(self, **changes: Any) -> Terms:
+    def terms(self, **changes: Any) -> LaunchTerms:
         """What a user wants besides the offer."""
         values: dict[str, Any] = {
             "box": "b-1",
@@ -80,7 +80,7 @@ class Bench:
             "prices": Agreement(usd=lambda amount, _currency: amount),
             "expires_at": self.clock() + timedelta(hours=24),
         }
-        return Terms(**(values | changes))
+        return LaunchTerms(**(values | changes))
 
     def offers(self, *places: str, **changes: Any) -> list[Candidate]:
         """Offers of a T4, each a little dearer than the one before."""

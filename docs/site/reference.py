@@ -192,9 +192,9 @@ def events_page() -> str:
     return "\n".join(lines)
 
 
-def _event_types() -> Iterator[type[events.Event]]:
+def _event_types() -> Iterator[type[events.JournalEvent]]:
     for _, each in inspect.getmembers(events, inspect.isclass):
-        if issubclass(each, events.Event) and "type" in vars(each):
+        if issubclass(each, events.JournalEvent) and "type" in vars(each):
             yield each
 
 

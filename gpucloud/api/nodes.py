@@ -136,14 +136,14 @@ class Nodes:
         """
         from gpucloud.boxes.connection import target_of
         from gpucloud.bring_up.ingress import reach
-        from gpucloud.ssh.client import ConnectionFailedError, Failure, connect
+        from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure, connect
 
         box = self._session.find(name)
         target = target_of(box, node, self._session.state, self._session.proxy_command)
         try:
             connect(target)
         except ConnectionFailedError as error:
-            if error.failure is not Failure.UNREACHABLE:
+            if error.failure is not ConnectionFailure.UNREACHABLE:
                 raise
             with self._session.operation() as context:
                 reach(context, box, target)

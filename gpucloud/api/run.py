@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpucloud.api.session import Session
     from gpucloud.journal.facts import SavedSet
     from gpucloud.journal.records import Run as JournalRun
-    from gpucloud.journal.runs import Attempt
+    from gpucloud.journal.runs import AttemptRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class RunAttempt:
     cost_so_far: tuple[Money, ...]
 
     @classmethod
-    def read(cls, attempt: Attempt, box: Box | None, session: Session, now: datetime) -> RunAttempt:
+    def read(cls, attempt: AttemptRecord, box: Box | None, session: Session, now: datetime) -> RunAttempt:
         """An attempt with its box from the journal, at a moment."""
         place, offer = (box.place, box.offer) if box else (None, None)
         return cls(

@@ -33,7 +33,7 @@ from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.waiting import may_pass
 from gpucloud.purchase.waiting import NothingNowError
 from gpucloud.resources import rfc3339
-from gpucloud.runs.checkpoints import Settings, settle
+from gpucloud.runs.checkpoints import CheckpointSettings, settle
 from gpucloud.runs.code import bring_here, deliver, forget_code, freeze_code
 from gpucloud.runs.command import refuse_absent
 from gpucloud.runs.detached import begin_job, what_ends
@@ -122,7 +122,7 @@ class Attempts:
     context: Context
     wanted: BoxRequest
 
-    def buy(self, run: Run, kept: Settings | None) -> Box:
+    def buy(self, run: Run, kept: CheckpointSettings | None) -> Box:
         """A box for the next attempt of a run, which this process holds, as the run.
 
         Args:
@@ -175,7 +175,9 @@ class Attempts:
         return sum(filter(None, known), Decimal(0))
 
 
-def _carried(run: Run, kept: Settings | None, spec: Spec, now: datetime) -> CheckpointTransfer | None:
+def _carried(
+    run: Run, kept: CheckpointSettings | None, spec: Spec, now: datetime
+) -> CheckpointTransfer | None:
     """The newest checkpoint of a run, which its next box reads; ``None`` without one."""
     if kept is None or not run.attempts or run.attempts[-1].checkpoint is None:
         return None
@@ -298,7 +300,7 @@ def start_run(
     return PublicRun.read(context.journal.run(record.id), session, context.clock())
 
 
-def _with_code(context: Context, spec: Spec, work: Work, kept: Settings | None) -> Work:
+def _with_code(context: Context, spec: Spec, work: Work, kept: CheckpointSettings | None) -> Work:
     """The work of a run, with the files that its boxes get frozen.
 
     Raises:
@@ -325,7 +327,7 @@ def _waits(context: Context, record: Run, error: BaseException) -> bool:
     return True
 
 
-def _settled(session: Session, context: Context, wanted: BoxRequest) -> Settings | None:
+def _settled(session: Session, context: Context, wanted: BoxRequest) -> CheckpointSettings | None:
     """The bucket of a run, which is where the spec allows it; ``None`` without one.
 
     Raises:

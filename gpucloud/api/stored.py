@@ -13,7 +13,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.records import Run as JournalRun
 from gpucloud.journal.runs import RUNS_OVER
 from gpucloud.planning.data_source import GIB
-from gpucloud.runs.checkpoints import Settings, locate
+from gpucloud.runs.checkpoints import CheckpointSettings, locate
 from gpucloud.runs.stored_sets import StoredRun, delete_run, stored_run
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
@@ -104,16 +104,16 @@ def delete_store_of_run(
     return told
 
 
-def _settings(context: Context, run: JournalRun) -> Settings | None:
+def _settings(context: Context, run: JournalRun) -> CheckpointSettings | None:
     return locate(context, load_spec(None, dict(run.work.spec)), run.run_id)
 
 
-def _read(context: Context, settings: Settings) -> StoredRun:
+def _read(context: Context, settings: CheckpointSettings) -> StoredRun:
     cloud = context.clouds[settings.cloud]
     return context.tasks.run(partial(stored_run, cloud, settings.place, settings.attempts), READ_S)
 
 
-def _told(session: Session, settings: Settings, found: StoredRun) -> RunStore:
+def _told(session: Session, settings: CheckpointSettings, found: StoredRun) -> RunStore:
     gib = Decimal(found.size_bytes) / GIB
     cost = object_cost(session.catalog.market.tariffs, (settings.cloud, settings.place.region), gib)
     return RunStore(

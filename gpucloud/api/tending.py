@@ -15,7 +15,7 @@ from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER
-from gpucloud.runs.checkpoints import Settings
+from gpucloud.runs.checkpoints import CheckpointSettings
 from gpucloud.runs.code import forget_code, prune
 from gpucloud.runs.orphaned import save_orphaned
 from gpucloud.runs.results import NotFetchedError
@@ -70,7 +70,7 @@ class _Buyer:
     context: Context
     variables: Mapping[str, str]
 
-    def buy(self, run: Run, kept: Settings | None) -> Box:
+    def buy(self, run: Run, kept: CheckpointSettings | None) -> Box:
         """A box for the next attempt of a run.
 
         Raises:

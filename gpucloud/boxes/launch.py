@@ -29,7 +29,7 @@ from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.planning.volume_choice import UsableVolume
 from gpucloud.policy.budget_check import BudgetCheck
-from gpucloud.purchase.attempt import BootData, Terms
+from gpucloud.purchase.attempt import BootData, LaunchTerms
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import abandon, launch, replace_machines, replace_node
 from gpucloud.purchase.policy_check import PolicyCheck
@@ -171,7 +171,7 @@ def purchase_of(
     echo: Call | None,
     *,
     volumes: Sequence[UsableVolume],
-) -> Generator[tuple[BoxPurchase, Terms]]:
+) -> Generator[tuple[BoxPurchase, LaunchTerms]]:
     """A purchase and its terms, with keys of its own, which go if the body fails.
 
     The arguments are those of :func:`provision`. ``volumes`` are those that the box uses; this process holds
@@ -310,11 +310,11 @@ class BoxPurchase:
         """The keys of all its nodes, which no machine has used."""
         return create_keys(self.keys, self.box_id, nodes=self.wanted.spec.nodes)
 
-    def terms(self, keys: BoxKeys, attempts: Sequence[Candidate] | None = None) -> Terms:
+    def terms(self, keys: BoxKeys, attempts: Sequence[Candidate] | None = None) -> LaunchTerms:
         """The terms of attempts, those of the plan by default, with keys for their machines."""
         spec, attempts = self.wanted.spec, attempts or self.deal.plan.attempts
         currencies = {(attempt.cloud, attempt.region): attempt.currency for attempt in attempts}
-        return Terms(
+        return LaunchTerms(
             box=self.box_id,
             name=self.name,
             run_id=self.wanted.run_id,

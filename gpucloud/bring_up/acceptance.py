@@ -77,7 +77,7 @@ class PairMeasured(_Measured):
     error: Words | None = None
 
 
-class Measured(_Measured):
+class Measurements(_Measured):
     """The output of the program on the box (``gpucloud_templates.gputest``)."""
 
     gpus: Annotated[tuple[GpuMeasured, ...], Field(max_length=1024)] = ()
@@ -97,7 +97,7 @@ def program() -> bytes:
     return content.getvalue()
 
 
-def measure(target: Target) -> Measured:
+def measure(target: Target) -> Measurements:
     """Runs the test on a box. Takes seconds.
 
     Raises:
@@ -107,7 +107,7 @@ def measure(target: Target) -> Measured:
     _on_box(target, ["sudo", "-n", "sh", "-c", f"cat >{PROGRAM}"], program())
     said = _on_box(target, ["python3", PROGRAM])
     try:
-        return Measured.model_validate_json(said)
+        return Measurements.model_validate_json(said)
     except ValidationError as error:
         raise GpucloudError(f"{target.alias}: the GPU test returned no readable result") from error
 
@@ -121,7 +121,7 @@ def _on_box(target: Target, argv: Sequence[str], stdin: bytes = b"") -> bytes:
 
 
 def shortcomings(
-    measured: Measured, *, count: int, share: float = 1.0, interconnect: str = "none"
+    measured: Measurements, *, count: int, share: float = 1.0, interconnect: str = "none"
 ) -> Sequence[str]:
     """The faults of a box's GPUs, for people; empty for a good box.
 
@@ -167,7 +167,7 @@ def _of_gpu(gpu: GpuMeasured, share: float) -> list[str]:
     return [words for words, fails in checks.items() if fails]
 
 
-def _of_pairs(measured: Measured, interconnect: str) -> list[str]:
+def _of_pairs(measured: Measurements, interconnect: str) -> list[str]:
     found = [f"GPU {each.source} to {each.to}: {each.error}" for each in measured.pairs if each.error]
     fast = [each for each in measured.pairs if not each.error and each.direct and each.gbs >= NVLINK_GBS]
     if interconnect == "nvswitch":  # each is connected to all others
@@ -186,7 +186,7 @@ def _of_pairs(measured: Measured, interconnect: str) -> list[str]:
     return found
 
 
-def summary(measured: Measured) -> str:
+def summary(measured: Measurements) -> str:
     """The measurements in one line, for people."""
     gpus = [gpu for gpu in measured.gpus if gpu.error is None]
     words = [

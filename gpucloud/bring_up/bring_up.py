@@ -39,7 +39,7 @@ from gpucloud.ssh.environment import FABRIC
 from gpucloud.ssh.keys import host_alias, keep_ready, pin_shared
 
 if TYPE_CHECKING:
-    from gpucloud.bring_up.acceptance import Measured as GpuTest
+    from gpucloud.bring_up.acceptance import Measurements as GpuTest
 
 LOOK_EVERY_S = 20.0
 """How often to ask the cloud whether a machine that does not answer still exists."""

@@ -15,7 +15,13 @@ from gpucloud.journal.facts import NO_FACTS, Facts
 from gpucloud.journal.records import Box
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud.runtime.context import Context
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, wait_until_reachable
+from gpucloud.ssh.client import (
+    ConnectionFailedError,
+    ConnectionFailure,
+    Target,
+    connect,
+    wait_until_reachable,
+)
 from gpucloud.ssh.keys import has_own_key, key_folder
 
 RULE_TIMEOUT_S = 30.0
@@ -33,7 +39,7 @@ def reach(context: Context, box: Box, target: Target) -> None:
     try:
         context.tasks.run(partial(connect, target))
     except ConnectionFailedError as error:
-        if error.failure is not Failure.UNREACHABLE or not admit_us(context, box):
+        if error.failure is not ConnectionFailure.UNREACHABLE or not admit_us(context, box):
             raise
         context.tasks.run(partial(wait_until_reachable, target, timeout_s=RULE_TIMEOUT_S))
 

@@ -14,7 +14,7 @@ from gpucloud.cli.listing import lists
 from gpucloud.cli.spend import say_unusual
 from gpucloud.costs.forecast import LEAST_DAYS
 from gpucloud.errors import UsageError
-from gpucloud.journal.budgets import Action, Match, Per, Terms
+from gpucloud.journal.budgets import BudgetAction, Match, Per, Terms
 from gpucloud.rendering.table import Table
 from gpucloud.rendering.texts import counted
 from gpucloud.spec.fields import shown
@@ -51,8 +51,9 @@ def set_budget(
         str, typer.Option("--warn", help="Percentages at which a launch warns.", metavar="LIST")
     ] = "50,80,100",
     action: Annotated[
-        Action, typer.Option("--action", help="What happens to what would exceed it; down also ends boxes.")
-    ] = Action.REFUSE,
+        BudgetAction,
+        typer.Option("--action", help="What happens to what would exceed it; down also ends boxes."),
+    ] = BudgetAction.REFUSE,
 ) -> None:
     """Set a budget, or remove it: AMOUNT none.
 

@@ -19,7 +19,7 @@ from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
     from gpucloud.cli.documents.program import DashboardDocument
-    from gpucloud.dashboard.reading import Reader
+    from gpucloud.dashboard.reading import PageReader
 
 LEAST = timedelta(seconds=5)
 
@@ -66,9 +66,9 @@ def dashboard(
     every = None if live is None else time("--live", live)
     if every is not None and every < LEAST:
         raise UsageError(f"--live: {live!r} is too often; allowed: {LEAST.seconds}s or more")
-    from gpucloud.dashboard.reading import Reader
+    from gpucloud.dashboard.reading import PageReader
 
-    reader = Reader(client=app.client, sandbox=app.sandbox, live_every=every)
+    reader = PageReader(client=app.client, sandbox=app.sandbox, live_every=every)
     if html is not None:
         _write(app, reader, html)
     else:
@@ -76,7 +76,7 @@ def dashboard(
         _serve(app, reader, port, token, show=not no_open)
 
 
-def _write(app: App, reader: Reader, file: Path) -> None:
+def _write(app: App, reader: PageReader, file: Path) -> None:
     from gpucloud.dashboard.page import encoded, still_page
 
     refuse_unwritable("the page", file)
@@ -89,7 +89,7 @@ def _write(app: App, reader: Reader, file: Path) -> None:
     app.output.say(f"Written: {file}")
 
 
-def _serve(app: App, reader: Reader, port: int, token: str | None, *, show: bool) -> None:
+def _serve(app: App, reader: PageReader, port: int, token: str | None, *, show: bool) -> None:
     from gpucloud.runtime.tasks import Tasks
 
     try:

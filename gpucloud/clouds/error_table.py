@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ErrorRow:
     """One row of ``errors.csv``."""
 
     code: str
@@ -48,7 +48,7 @@ class Row:
         return bool(self.match) + bool(self.operations)
 
 
-Table = Mapping[str, tuple[Row, ...]]
+Table = Mapping[str, tuple[ErrorRow, ...]]
 """The rows by lower-case code or pattern, narrow rows first; codes before patterns, long patterns first."""
 
 _SCOPES = {
@@ -70,11 +70,11 @@ def _words(cell: str) -> tuple[str, ...]:
 @cache
 def table_of(package: str) -> Table:
     """The table that a provider's package ships as ``errors.csv``."""
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[ErrorRow]] = {}
     text = files(package).joinpath("errors.csv").read_text(encoding="utf-8")
     for cells in csv.DictReader(text.splitlines()):
         error_class = ErrorClass(cells["class"])
-        row = Row(
+        row = ErrorRow(
             code=cells["code"],
             match=_words(cells["match"].lower()),
             operations=frozenset(_words(cells["operation"])),
@@ -90,7 +90,7 @@ def table_of(package: str) -> Table:
     }
 
 
-def row_for(table: Table, code: str, message: str = "", operation: str | None = None) -> Row | None:
+def row_for(table: Table, code: str, message: str = "", operation: str | None = None) -> ErrorRow | None:
     """The row of a code: an exact code before a pattern, a longer pattern before a shorter one."""
     lowered = code.lower()
     patterns = (rows for key, rows in table.items() if "*" in key and fnmatchcase(lowered, key))
@@ -110,7 +110,7 @@ _BY_STATUS = {
 
 
 def verdict_of(
-    row: Row | None,
+    row: ErrorRow | None,
     unlisted: Callable[[], ErrorClass],
     *,
     code: str,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gpucloud.costs.forecast import Forecast, forecast, new_by_day
 from gpucloud.costs.spend import charges, first_of_month, first_of_next_month, per_hour
 from gpucloud.errors import BudgetError
-from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
+from gpucloud.journal.budgets import Budget, BudgetAction, Match, Per, Terms
 from gpucloud.journal.facts import hours_between
 from gpucloud.journal.lifecycle import BEGINNING, LAUNCHING, OVER, BoxState
 from gpucloud.journal.records import Box, Holding
@@ -206,7 +206,7 @@ def refuse_over(found: Iterable[Standing], outcome: str = "nothing was bought") 
         BudgetError: it does, and the budget does not only warn; ``outcome`` says what was not done.
     """
     for each in found:
-        if each.is_over and each.budget.terms.action is not Action.WARN:
+        if each.is_over and each.budget.terms.action is not BudgetAction.WARN:
             raise BudgetError(f"{_over_text(each)}; {outcome}", hint=_hint(each))
 
 
@@ -233,7 +233,7 @@ def earlier_end(found: Iterable[Standing], now: datetime, least: timedelta) -> E
     """
     ends: list[EarlierEnd] = []
     for each in found:
-        if each.budget.terms.action is not Action.DOWN or not each.is_over or not each.plan_per_hour:
+        if each.budget.terms.action is not BudgetAction.DOWN or not each.is_over or not each.plan_per_hour:
             continue
         room = each.left + each.plan
         lives = timedelta(hours=float(room / each.plan_per_hour)) - LEAST_BILLED
@@ -252,7 +252,7 @@ def to_end(
     """
     found: dict[str, str] = {}
     for budget in budgets:
-        if budget.terms.action is not Action.DOWN:
+        if budget.terms.action is not BudgetAction.DOWN:
             continue
         counted = [box for box in holdings if matches(budget.terms.match, box)]
         for each in _each(budget, counted, now, market):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpucloud.journal.facts import Offer, Price, Usage, hours_of
+from gpucloud.journal.facts import BoughtOffer, Price, Usage, hours_of
 from gpucloud.journal.records import Box, Holding
 from gpucloud.market.cells import paid_cell
 from gpucloud.rendering.table import Cell, Table
@@ -78,7 +78,7 @@ class Charge:
         return self.holding if isinstance(self.holding, Box) else None
 
     @property
-    def offer(self) -> Offer | None:
+    def offer(self) -> BoughtOffer | None:
         """What was bought as that box."""
         return self.box.offer if self.box else None
 

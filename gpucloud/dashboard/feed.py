@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gpucloud.dashboard.page import encoded
-from gpucloud.dashboard.reading import NOT_ASKED, CloudsAnswer, Reader
+from gpucloud.dashboard.reading import NOT_ASKED, CloudsAnswer, PageReader
 from gpucloud.errors import GpucloudError
 
 POLL_S = 1.0
@@ -47,7 +47,7 @@ class Feed:
         trouble: why the journal cannot be read; ``None`` if it can.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: PageReader) -> None:
         self._reader = reader
         self._asked: CloudsAnswer = NOT_ASKED
         self._shown: CloudsAnswer = NOT_ASKED

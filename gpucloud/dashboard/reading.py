@@ -58,7 +58,7 @@ NOT_ASKED = CloudsAnswer(left_out={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class PageReader:
     """Reads the document of the page.
 
     Attributes:

@@ -23,7 +23,7 @@ from gpucloud.api.metrics import Metrics
 from gpucloud.dashboard.access import HEADERS, Access
 from gpucloud.dashboard.feed import Feed
 from gpucloud.dashboard.page import SCRIPT, STYLE, served_page, static
-from gpucloud.dashboard.reading import Reader
+from gpucloud.dashboard.reading import PageReader
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.monitor.server import answer
 
@@ -42,7 +42,7 @@ class Site:
 
     feed: Feed
     access: Access
-    reader: Reader
+    reader: PageReader
     metrics: Metrics
     ended: threading.Event
 
@@ -158,7 +158,7 @@ class Gate:
 
 
 @contextmanager
-def serving(reader: Reader, port: int, metrics_token: str | None = None) -> Generator[Access]:
+def serving(reader: PageReader, port: int, metrics_token: str | None = None) -> Generator[Access]:
     """Serves the page while the body runs; gives its addresses.
 
     Args:

@@ -35,7 +35,7 @@ def timeline(stored: Iterable[StoredEvent]) -> list[EntryDocument]:
 Told = tuple[str, dict[str, str], "MoneyDocument | None"]
 
 
-def _told(event: events.Event) -> Iterator[Told]:
+def _told(event: events.JournalEvent) -> Iterator[Told]:
     """What an event tells, as keys and values of the page's texts."""
     match event:
         case events.Planned():

@@ -12,7 +12,7 @@ from gpucloud.elastic.cluster import Cluster
 from gpucloud.elastic.rules import REMEMBERED, LaunchPause, Slot, SlotState, backoff_after
 from gpucloud.journal.lifecycle import LAUNCHING, OVER, BoxState, EndedBy
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import RUNS_OVER, Attempt, Loss, RunState
+from gpucloud.journal.runs import RUNS_OVER, AttemptRecord, Loss, RunState
 from gpucloud.resources import State
 from gpucloud_pricing.values import Money
 
@@ -105,7 +105,7 @@ def view_of(
     return view
 
 
-def _counts(before: Attempt | None, attempt: Attempt) -> bool:
+def _counts(before: AttemptRecord | None, attempt: AttemptRecord) -> bool:
     """Whether a launch failed so that its class backs off.
 
     One that was not finished says nothing of its class; two in a row would go on so for ever.

@@ -14,7 +14,14 @@ from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import DeletionGraph
 from gpucloud.errors import GpucloudError
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, OfResource, named
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile, seen_state
+from gpucloud.journal.lifecycle import (
+    CONSISTENCY_WINDOW,
+    Phase,
+    RecoveryStep,
+    Sighting,
+    reconcile,
+    seen_state,
+)
 from gpucloud.journal.records import Holding, ResourceRow
 from gpucloud.resources import Machine, Ref, Resource
 from gpucloud.runtime.context import Context
@@ -60,9 +67,9 @@ def delete_what_is_free(
                 _note_asked(context, holding, cloud, row, rows)
             elif not is_held(graph, row.ref, left, refused):  # else it may be about to go with its dependents
                 match _learned(context, holding, row, answer):
-                    case Action.CLOSE | Action.LOOK_AGAIN:
+                    case RecoveryStep.CLOSE | RecoveryStep.LOOK_AGAIN:
                         del left[row.ref]
-                    case Action.DELETE:
+                    case RecoveryStep.DELETE:
                         again.append(row.ref)
                     case _:
                         pass
@@ -134,17 +141,17 @@ def _note_asked(
             _note(context, holding, DeleteAsked, other)
 
 
-def _learned(context: Context, holding: Holding, row: ResourceRow, answer: Resource | None) -> Action:
+def _learned(context: Context, holding: Holding, row: ResourceRow, answer: Resource | None) -> RecoveryStep:
     """Journals the result of a check; returns what to do next."""
     if _is_gone_for_now(context, row):
-        return Action.LOOK_AGAIN
-    seen = Seen.ABSENT if answer is None else seen_state(answer.state)
+        return RecoveryStep.LOOK_AGAIN
+    seen = Sighting.ABSENT if answer is None else seen_state(answer.state)
     phase = Phase.GONE_ONCE if row.state == "gone_once" else Phase.DELETE_ASKED
     action = reconcile(phase, seen, age=context.clock() - row.at)
-    if action is Action.CLOSE:
+    if action is RecoveryStep.CLOSE:
         ended_at = answer.ended_at if isinstance(answer, Machine) else None
         context.journal.write(holding, Gone(resource=named(row.ref, row.name), ended_at=ended_at))
-    if action is Action.LOOK_AGAIN:
+    if action is RecoveryStep.LOOK_AGAIN:
         _note(context, holding, GoneOnce, row)
     return action
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from gpucloud.costs.resource_prices import compute_price
-from gpucloud.journal.facts import Facts, Gpu, Offer, Price
+from gpucloud.journal.facts import BoughtOffer, Facts, Gpu, Price
 from gpucloud.journal.records import Box
 from gpucloud.planning.agreed import agreed_usd
 from gpucloud.resources import Machine, Resource, State
@@ -15,10 +15,10 @@ from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market, format_money
 
 
-def offer_of(market: Market, machine: Machine) -> Offer:
+def offer_of(market: Market, machine: Machine) -> BoughtOffer:
     """The offer of a machine, as far as the market knows its type."""
     kind = market.types.get((machine.ref.cloud, machine.instance_type))
-    return Offer(
+    return BoughtOffer(
         instance_type=machine.instance_type,
         purchase=machine.purchase,
         interconnect=kind.interconnect if kind else None,
@@ -57,7 +57,7 @@ def follow_type(context: Context, box: Box, resources: Sequence[Resource | None]
     return Facts(offer=offer, price=price)
 
 
-def _is_other(offer: Offer, seen: Resource | None) -> bool:
+def _is_other(offer: BoughtOffer, seen: Resource | None) -> bool:
     return (
         isinstance(seen, Machine)
         and seen.state is not State.GONE

@@ -10,7 +10,7 @@ from functools import partial
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.journal.events import Gone, Made, Resolved, named
 from gpucloud.journal.facts import Facts, Node, node_of
-from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Action, Phase, Seen, reconcile
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, Phase, RecoveryStep, Sighting, reconcile
 from gpucloud.journal.records import Box, Holding, Intent, ResourceRow, Snapshot, Volume
 from gpucloud.resources import Machine, Resource, ResourceKind, Search, SearchResult, State
 from gpucloud.runtime.context import Context
@@ -29,15 +29,15 @@ def resolve_intents(
     """Journals what create calls without an answer created, or that they created nothing."""
     for intent in intents:
         made = _made_by(context, holding, cloud, intent, found)
-        seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
+        seen = Sighting.UNREADABLE if found.unread else Sighting.ABSENT
         if made:
             ended = all(each.state is State.GONE for each in made)
-            seen = Seen.TERMINAL if ended else Seen.THERE
+            seen = Sighting.TERMINAL if ended else Sighting.THERE
         match reconcile(Phase.CREATE_OPEN, seen, age=_unanswered_for(context, holding, intent.at)):
-            case Action.ADOPT:
+            case RecoveryStep.ADOPT:
                 rank = vacant_rank(holding.nodes) if isinstance(holding, Box) else None
                 adopt(context, holding, intent.id, made, name=intent.name, rank=rank)
-            case Action.CLOSE:
+            case RecoveryStep.CLOSE:
                 context.journal.write(holding, Resolved(intent=intent.id, status="closed"))
             case _:
                 continue
@@ -51,9 +51,9 @@ def resolve_makings(
         there = [resource for resource in found.resources if resource.ref.kind is row.ref.kind]
         for resource in there:
             context.journal.write(holding, Made(resource=named(resource.ref, row.name)))
-        seen = Seen.UNREADABLE if found.unread else Seen.ABSENT
+        seen = Sighting.UNREADABLE if found.unread else Sighting.ABSENT
         age = _unanswered_for(context, holding, row.at)
-        if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is Action.CLOSE:
+        if not there and reconcile(Phase.CREATE_OPEN, seen, age=age) is RecoveryStep.CLOSE:
             context.journal.write(holding, Gone(resource=named(row.ref, row.name)))
 
 

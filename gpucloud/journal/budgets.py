@@ -17,7 +17,7 @@ class Per(StrEnum):
     TOTAL = "total"
 
 
-class Action(StrEnum):
+class BudgetAction(StrEnum):
     """What a budget does to a plan that would exceed it."""
 
     WARN = "warn"
@@ -47,7 +47,7 @@ class Terms:
     per: Per
     match: Match
     warn: tuple[int, ...]
-    action: Action
+    action: BudgetAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

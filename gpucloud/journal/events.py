@@ -22,7 +22,7 @@ from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.journal.plain import Data, Read, plain, reader
 from gpucloud.journal.policy import Rules
-from gpucloud.journal.runs import Attempt, Failure, RunState, Work
+from gpucloud.journal.runs import AttemptRecord, Failure, RunState, Work
 from gpucloud.resources import Ref
 
 VERSION = 1
@@ -34,7 +34,7 @@ class UnreadableEventError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class JournalEvent:
     """The base of all events. The time, and the box or run, are not part of the payload."""
 
     type: ClassVar[str]
@@ -45,7 +45,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstOfBox(Event):
+class FirstOfBox(JournalEvent):
     """The first event of a box in the journal."""
 
     name: str
@@ -76,7 +76,7 @@ class Recovered(FirstOfBox):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken(Event):
+class Taken(JournalEvent):
     """Another process holds the box or run from now on. ``over``: its holder was not proven dead."""
 
     type = "taken"
@@ -85,14 +85,14 @@ class Taken(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released(Event):
+class Released(JournalEvent):
     """No process holds the box or run."""
 
     type = "released"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intended(Event):
+class Intended(JournalEvent):
     """An attempt is about to be prepared: the box now has the properties of this offer."""
 
     type = "intended"
@@ -110,7 +110,7 @@ class Intended(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hashed(Event):
+class Hashed(JournalEvent):
     """The request is complete: from now on the create call may have been sent."""
 
     type = "hashed"
@@ -119,7 +119,7 @@ class Hashed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved(Event):
+class Resolved(JournalEvent):
     """The outcome of a create call: ``made``, ``closed`` (nothing was made), ``watched`` (check again)."""
 
     type = "resolved"
@@ -131,7 +131,7 @@ class Resolved(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfResource(Event):
+class OfResource(JournalEvent):
     """An event of one resource."""
 
     resource: NamedRef
@@ -177,7 +177,7 @@ class Gone(OfResource):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extended(Event):
+class Extended(JournalEvent):
     """The deadline of the box was moved; ``None`` is no deadline."""
 
     type = "extended"
@@ -185,7 +185,7 @@ class Extended(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen(Event):
+class Seen(JournalEvent):
     """An observation of the cloud or of the box itself."""
 
     type = "seen"
@@ -194,7 +194,7 @@ class Seen(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateChanged(Event):
+class StateChanged(JournalEvent):
     """The state of the box changed."""
 
     type = "state"
@@ -203,7 +203,7 @@ class StateChanged(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunBegun(Event):
+class RunBegun(JournalEvent):
     """The first event of a run: it has an id and a lease; no box was planned for it yet."""
 
     type = "run_begun"
@@ -215,7 +215,7 @@ class RunBegun(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunAttempted(Event):
+class RunAttempted(JournalEvent):
     """A box is planned for a run, in the same transaction.
 
     ``expires_at`` is the deadline of the run from now on; it stays what it was where that is ``None``.
@@ -227,14 +227,14 @@ class RunAttempted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunDetached(Event):
+class RunDetached(JournalEvent):
     """The command of a run has begun on its box, and goes on without the process that launched it."""
 
     type = "run_detached"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunLabelled(Event):
+class RunLabelled(JournalEvent):
     """The engine that wants slots says more of them; a label that was there is replaced."""
 
     type = "run_labelled"
@@ -242,16 +242,16 @@ class RunLabelled(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunLost(Event):
+class RunLost(JournalEvent):
     """The attempt under way was lost, and another one is to be made at ``restart_at`` or later."""
 
     type = "run_lost"
-    attempt: Attempt
+    attempt: AttemptRecord
     restart_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFetching(Event):
+class RunFetching(JournalEvent):
     """The command of a run has ended: it is never run again. Its files are still on its box, which stays.
 
     From now on the run needs no process: whoever tends it, or fetches its files, goes on.
@@ -263,7 +263,7 @@ class RunFetching(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunNotFetched(Event):
+class RunNotFetched(JournalEvent):
     """Files of a command that has ended could not be copied: their box is kept for them."""
 
     type = "run_not_fetched"
@@ -271,7 +271,7 @@ class RunNotFetched(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunEnded(Event):
+class RunEnded(JournalEvent):
     """A run is over: nothing more is bought for it."""
 
     type = "run_ended"
@@ -281,7 +281,7 @@ class RunEnded(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetSet(Event):
+class BudgetSet(JournalEvent):
     """A budget has these terms from now on; ``by`` is the owner id of who set it."""
 
     type = "budget_set"
@@ -291,7 +291,7 @@ class BudgetSet(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetRemoved(Event):
+class BudgetRemoved(JournalEvent):
     """A budget is no more, until it is set again."""
 
     type = "budget_removed"
@@ -299,7 +299,7 @@ class BudgetRemoved(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyApplied(Event):
+class PolicyApplied(JournalEvent):
     """These rules, and no others, are in force from now on; ``by`` is the owner id of who applied them."""
 
     type = "policy_applied"
@@ -309,7 +309,7 @@ class PolicyApplied(Event):
 
 OF_SETTINGS = (BudgetSet, BudgetRemoved, PolicyApplied)
 """What admins say about all boxes: budgets and the policy."""
-_TYPES: Mapping[str, type[Event]] = {
+_TYPES: Mapping[str, type[JournalEvent]] = {
     each.type: each
     for each in (
         Planned,
@@ -345,7 +345,7 @@ def named(ref: Ref, name: str | None = None) -> NamedRef:
     return NamedRef(ref=ref, name=ref.id if name is None else name)
 
 
-def read(type: str, version: int, data: Data) -> Event:  # noqa: A002  (the field's own name)
+def read(type: str, version: int, data: Data) -> JournalEvent:  # noqa: A002  (the field's own name)
     """Reads an event.
 
     Args:
@@ -359,7 +359,7 @@ def read(type: str, version: int, data: Data) -> Event:  # noqa: A002  (the fiel
     if type not in _TYPES or version != VERSION:
         raise UnreadableEventError(f"events of type {type!r}, version {version}, are of another gpucloud")
     try:
-        event: Event = _reader(type)(data)
+        event: JournalEvent = _reader(type)(data)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise UnreadableEventError(f"an event of type {type!r} is damaged: {error}") from error
     return event

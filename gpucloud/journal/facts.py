@@ -37,7 +37,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class BoughtOffer:
     """The offer that was bought.
 
     ``gpu`` is ``None`` if the market does not have the type; ``reservation`` is the id of the capacity that
@@ -298,7 +298,7 @@ class Facts:
 
     place: Place | None = None
     zone: str | None = None
-    offer: Offer | None = None
+    offer: BoughtOffer | None = None
     price: Price | None = None
     listed: Mapping[str, Price] | None = None
     nodes: tuple[Node, ...] | None = None

@@ -219,7 +219,7 @@ def _merged(holding: Holding, at: datetime, news: Facts) -> Holding:
     return holding
 
 
-EFFECTS: Mapping[type[events.Event], Callable[..., Holding]] = {
+EFFECTS: Mapping[type[events.JournalEvent], Callable[..., Holding]] = {
     events.Intended: _intended,
     events.Hashed: _hashed,
     events.Resolved: _resolved,

@@ -124,7 +124,7 @@ class Phase(StrEnum):
     GONE_ONCE = "gone_once"  # not found once after a deletion; to be checked again
 
 
-class Seen(StrEnum):
+class Sighting(StrEnum):
     """The answer of the cloud."""
 
     THERE = "there"
@@ -134,7 +134,7 @@ class Seen(StrEnum):
     UNREADABLE = "unreadable"
 
 
-class Action(StrEnum):
+class RecoveryStep(StrEnum):
     """The next step of recovery."""
 
     ADOPT = "adopt"  # journal the id; the resource is then deleted like any other
@@ -144,41 +144,41 @@ class Action(StrEnum):
     LOOK_AGAIN = "look_again"  # gone once: check a second time after the consistency window
 
 
-_DO: dict[Phase, dict[Seen, tuple[Action, Action]]] = {
+_DO: dict[Phase, dict[Sighting, tuple[RecoveryStep, RecoveryStep]]] = {
     # (while younger than the consistency window, after it)
     Phase.CREATE_OPEN: {
-        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
-        Seen.THERE: (Action.ADOPT, Action.ADOPT),
-        Seen.ENDING: (Action.ADOPT, Action.ADOPT),
-        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
-        Seen.ABSENT: (Action.WAIT, Action.CLOSE),
+        Sighting.UNREADABLE: (RecoveryStep.WAIT, RecoveryStep.WAIT),
+        Sighting.THERE: (RecoveryStep.ADOPT, RecoveryStep.ADOPT),
+        Sighting.ENDING: (RecoveryStep.ADOPT, RecoveryStep.ADOPT),
+        Sighting.TERMINAL: (RecoveryStep.CLOSE, RecoveryStep.CLOSE),
+        Sighting.ABSENT: (RecoveryStep.WAIT, RecoveryStep.CLOSE),
     },
     Phase.MADE: {
-        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
-        Seen.THERE: (Action.DELETE, Action.DELETE),
-        Seen.ENDING: (Action.DELETE, Action.DELETE),
-        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
+        Sighting.UNREADABLE: (RecoveryStep.WAIT, RecoveryStep.WAIT),
+        Sighting.THERE: (RecoveryStep.DELETE, RecoveryStep.DELETE),
+        Sighting.ENDING: (RecoveryStep.DELETE, RecoveryStep.DELETE),
+        Sighting.TERMINAL: (RecoveryStep.CLOSE, RecoveryStep.CLOSE),
         # An id that the cloud does not find (yet): only a deletion by id proves it gone.
-        Seen.ABSENT: (Action.DELETE, Action.DELETE),
+        Sighting.ABSENT: (RecoveryStep.DELETE, RecoveryStep.DELETE),
     },
     Phase.DELETE_ASKED: {
-        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
-        Seen.THERE: (Action.DELETE, Action.DELETE),
-        Seen.ENDING: (Action.WAIT, Action.DELETE),
-        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
-        Seen.ABSENT: (Action.LOOK_AGAIN, Action.LOOK_AGAIN),
+        Sighting.UNREADABLE: (RecoveryStep.WAIT, RecoveryStep.WAIT),
+        Sighting.THERE: (RecoveryStep.DELETE, RecoveryStep.DELETE),
+        Sighting.ENDING: (RecoveryStep.WAIT, RecoveryStep.DELETE),
+        Sighting.TERMINAL: (RecoveryStep.CLOSE, RecoveryStep.CLOSE),
+        Sighting.ABSENT: (RecoveryStep.LOOK_AGAIN, RecoveryStep.LOOK_AGAIN),
     },
     Phase.GONE_ONCE: {
-        Seen.UNREADABLE: (Action.WAIT, Action.WAIT),
-        Seen.THERE: (Action.DELETE, Action.DELETE),
-        Seen.ENDING: (Action.WAIT, Action.DELETE),
-        Seen.TERMINAL: (Action.CLOSE, Action.CLOSE),
-        Seen.ABSENT: (Action.WAIT, Action.CLOSE),
+        Sighting.UNREADABLE: (RecoveryStep.WAIT, RecoveryStep.WAIT),
+        Sighting.THERE: (RecoveryStep.DELETE, RecoveryStep.DELETE),
+        Sighting.ENDING: (RecoveryStep.WAIT, RecoveryStep.DELETE),
+        Sighting.TERMINAL: (RecoveryStep.CLOSE, RecoveryStep.CLOSE),
+        Sighting.ABSENT: (RecoveryStep.WAIT, RecoveryStep.CLOSE),
     },
 }
 
 
-def reconcile(phase: Phase, seen: Seen, *, age: timedelta) -> Action:
+def reconcile(phase: Phase, seen: Sighting, *, age: timedelta) -> RecoveryStep:
     """The next step for one intent or resource of a box that no process is launching any more.
 
     Args:
@@ -190,9 +190,9 @@ def reconcile(phase: Phase, seen: Seen, *, age: timedelta) -> Action:
     return old if age >= CONSISTENCY_WINDOW else young
 
 
-def seen_state(state: State) -> Seen:
+def seen_state(state: State) -> Sighting:
     """A cloud's state as an answer for recovery."""
-    return {State.GONE: Seen.TERMINAL, State.STOPPING: Seen.ENDING}.get(state, Seen.THERE)
+    return {State.GONE: Sighting.TERMINAL, State.STOPPING: Sighting.ENDING}.get(state, Sighting.THERE)
 
 
 # --- leases

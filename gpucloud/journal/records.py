@@ -10,15 +10,15 @@ from enum import StrEnum
 from typing import ClassVar, TypeVar
 
 from gpucloud.journal.budgets import Budget
-from gpucloud.journal.events import Event
+from gpucloud.journal.events import JournalEvent
 from gpucloud.journal.facts import (
+    BoughtOffer,
     Ceiling,
     Facts,
     FirstBoot,
     GuardReport,
     Measured,
     Node,
-    Offer,
     Place,
     Price,
     SavedSet,
@@ -28,7 +28,7 @@ from gpucloud.journal.facts import (
 from gpucloud.journal.kinds import Kind
 from gpucloud.journal.lifecycle import HALTING, LAUNCHING, BoxState, EndedBy, Lease
 from gpucloud.journal.policy import Policy
-from gpucloud.journal.runs import Attempt, Exited, Failure, RunState, Work
+from gpucloud.journal.runs import AttemptRecord, Exited, Failure, RunState, Work
 from gpucloud.resources import Ref, ResourceKind, State
 
 
@@ -154,7 +154,7 @@ class Box(Holding):
     kind = Kind.BOX
 
     run_id: str | None = None
-    offer: Offer | None = None
+    offer: BoughtOffer | None = None
     price: Price | None = None
     nodes: tuple[Node, ...] = ()
     wanted: Wanted = Wanted(spec={})  # noqa: RUF009  (frozen)
@@ -337,7 +337,7 @@ class Run:
     ended_at: datetime | None = None
     expires_at: datetime | None = None
     work: Work
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[AttemptRecord, ...] = ()
     detached: bool = False
     unattended: bool = False
     restart_at: datetime | None = None
@@ -394,7 +394,7 @@ class NewEvent:
 
     id: str
     epoch: int
-    event: Event
+    event: JournalEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +405,7 @@ class StoredEvent:
     at: datetime
     box: str
     number: int
-    event: Event
+    event: JournalEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

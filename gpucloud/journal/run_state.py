@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gpucloud.journal import events
 from gpucloud.journal.records import Run
-from gpucloud.journal.runs import Attempt, RunState
+from gpucloud.journal.runs import AttemptRecord, RunState
 
 
 def begun(id: str, at: datetime, event: events.RunBegun) -> Run:  # noqa: A002  (the field's own name)
@@ -33,7 +33,7 @@ def _attempted(run: Run, at: datetime, event: events.RunAttempted) -> Run:
     return replace(
         run,
         state=RunState.RUNNING,
-        attempts=(*run.attempts, Attempt(box=event.box, at=at)),
+        attempts=(*run.attempts, AttemptRecord(box=event.box, at=at)),
         restart_at=None,
         expires_at=event.expires_at or run.expires_at,
     )
@@ -94,7 +94,7 @@ def _refuse_ended_command(run: Run) -> None:
         raise ValueError(f"the command of run {run.id} has ended")
 
 
-EFFECTS: Mapping[type[events.Event], Callable[..., Run]] = {
+EFFECTS: Mapping[type[events.JournalEvent], Callable[..., Run]] = {
     events.RunAttempted: _attempted,
     events.RunDetached: _detached,
     events.RunLabelled: _labelled,

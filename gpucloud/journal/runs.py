@@ -52,7 +52,7 @@ class AttemptPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class AttemptRecord:
     """One box of a run.
 
     Attributes:
@@ -76,7 +76,7 @@ class Attempt:
     checkpoint_bytes: int | None = None
 
 
-def has_begun(attempts: Iterable[Attempt]) -> bool:
+def has_begun(attempts: Iterable[AttemptRecord]) -> bool:
     """Whether a box was there for the command of a run: its deadline counts from the first one."""
     return any(each.loss not in BEFORE_THE_COMMAND for each in attempts)
 

@@ -15,8 +15,8 @@ from gpucloud.journal.budgets import Budget
 from gpucloud.journal.events import (
     BudgetRemoved,
     BudgetSet,
-    Event,
     FirstOfBox,
+    JournalEvent,
     PolicyApplied,
     Released,
     RunBegun,
@@ -54,7 +54,7 @@ def fold(events: Iterable[StoredEvent], state: State | None = None) -> State | N
     return state
 
 
-def _applied(state: State | None, id: str, at: datetime, event: Event) -> State:  # noqa: A002, PLR0911  (one per kind of effect)
+def _applied(state: State | None, id: str, at: datetime, event: JournalEvent) -> State:  # noqa: A002, PLR0911  (one per kind of effect)
     match state, event:
         case None, FirstOfBox():
             return holding_state.begun(id, at, event)

@@ -28,7 +28,7 @@ from gpucloud.journal.errors import ForbiddenError, JournalError, RunTakenError,
 from gpucloud.journal.events import (
     BudgetRemoved,
     BudgetSet,
-    Event,
+    JournalEvent,
     Planned,
     PolicyApplied,
     Recovered,
@@ -60,7 +60,7 @@ from gpucloud.resources import Tags
 from gpucloud_pricing.sqlite_file import BUSY_S
 
 if TYPE_CHECKING:
-    from gpucloud.journal.postgresql.address import Tokens
+    from gpucloud.journal.postgresql.address import LoginTokens
 
 W = TypeVar("W", bound=Holding | Run)
 BilledSince = Callable[[datetime | None], Sequence[Holding]]
@@ -132,7 +132,7 @@ class Journal(Queries):
         kind: str,
         lease_clock: Callable[[], datetime] | None = None,
         spool: Path | None = None,
-        tokens: Tokens | None = None,
+        tokens: LoginTokens | None = None,
     ) -> Journal:
         """Opens a team's journal, which its owner made: ``gpucloud journal migrate``.
 
@@ -478,7 +478,7 @@ class Journal(Queries):
     def write(
         self,
         held: Holding | Run,
-        event: Event,
+        event: JournalEvent,
         *,
         limits: Limits | None = None,
         forbids: Forbids[Box] | None = None,
@@ -570,22 +570,22 @@ class Journal(Queries):
             return False
         return self._add(writer, holding.id, holding.epoch, seen) is Appended.WRITTEN
 
-    def _write(self, writer: Writer, held: Holding | Run, event: Event) -> None:
+    def _write(self, writer: Writer, held: Holding | Run, event: JournalEvent) -> None:
         # Who does not hold a box may have appended what it observed: the epoch is what counts.
         if self._add(writer, held.id, held.epoch, event) is Appended.STALE:
             raise StaleWriterError(held.name, "run" if isinstance(held, Run) else str(held.kind))
 
-    def _begin(self, writer: Writer, id: str, event: Event) -> None:  # noqa: A002
+    def _begin(self, writer: Writer, id: str, event: JournalEvent) -> None:  # noqa: A002
         """Appends the first event of a box or run."""
         if self._append(writer, id, 1, 0, event) is not Appended.WRITTEN:
             raise StaleWriterError(id)
 
-    def _add(self, writer: Writer, box: str, epoch: int, event: Event) -> Appended:
+    def _add(self, writer: Writer, box: str, epoch: int, event: JournalEvent) -> Appended:
         """Appends an event after those that are there."""
         _, number = writer.position(box)
         return self._append(writer, box, number + 1, epoch, event)
 
-    def _append(self, writer: Writer, box: str, number: int, epoch: int, event: Event) -> Appended:
+    def _append(self, writer: Writer, box: str, number: int, epoch: int, event: JournalEvent) -> Appended:
         new = NewEvent(id=uuid4().hex, epoch=epoch, event=event)
         return writer.append(box, number, new, self._clock())
 

@@ -14,7 +14,7 @@ from typing import Any
 from gpucloud.costs.anomalies import UnusualDay
 from gpucloud.costs.budgets import Standing, period, used_text
 from gpucloud.journal.events import (
-    Event,
+    JournalEvent,
     RunAttempted,
     RunEnded,
     RunLost,
@@ -107,7 +107,7 @@ def of_box_event(stored: StoredEvent, box: Box, cost: Money | None) -> Notice | 
     return _of_box(box, key, occasion, text, stored.at, cost=cost, command=command)
 
 
-def _told(event: Event, box: Box, cost: Money | None) -> tuple[Occasion, str, str | None] | None:
+def _told(event: JournalEvent, box: Box, cost: Money | None) -> tuple[Occasion, str, str | None] | None:
     name = box.name
     match event:
         case StateChanged(state=BoxState.READY, facts=facts) if facts.setup_error:

@@ -17,7 +17,7 @@ from gpucloud.costs.budgets import (
     to_end,
     warnings,
 )
-from gpucloud.journal.budgets import Action, Budget
+from gpucloud.journal.budgets import Budget, BudgetAction
 from gpucloud.journal.lifecycle import LEAST_LIFE, BoxState
 from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.store import BilledSince, Journal, Limits
@@ -79,7 +79,7 @@ def end_of_budgets(context: Context, market: Market, plan: Box) -> EarlierEnd | 
     Raises:
         BudgetError: the budget has no room for a box.
     """
-    budgets = [each for each in context.journal.budgets() if each.terms.action is Action.DOWN]
+    budgets = [each for each in context.journal.budgets() if each.terms.action is BudgetAction.DOWN]
     if not budgets:
         return None
     now = context.clock()
@@ -89,7 +89,7 @@ def end_of_budgets(context: Context, market: Market, plan: Box) -> EarlierEnd | 
 
 def ending_budgets(context: Context, box: Box) -> list[str]:
     """The budgets that end a box once they are used up, by name."""
-    budgets = [each for each in context.journal.budgets() if each.terms.action is Action.DOWN]
+    budgets = [each for each in context.journal.budgets() if each.terms.action is BudgetAction.DOWN]
     return [each.name for each in budgets if matches(each.terms.match, box)]
 
 
@@ -97,7 +97,7 @@ def used_up(context: Context, living: Sequence[Holding]) -> dict[str, str]:
     """Those of an owner's boxes that a budget ends now: the name of the budget by their ids."""
     if context.market is None or not any(box.state is BoxState.READY for box in living):
         return {}
-    budgets = [each for each in context.journal.budgets() if each.terms.action is Action.DOWN]
+    budgets = [each for each in context.journal.budgets() if each.terms.action is BudgetAction.DOWN]
     if not budgets:
         return {}
     now = context.clock()

@@ -21,7 +21,7 @@ from gpucloud.errors import (
     PriceError,
 )
 from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
-from gpucloud.journal.facts import Ceiling, Facts, FirstBoot, Gpu, Offer, Place, Price, node_of
+from gpucloud.journal.facts import BoughtOffer, Ceiling, Facts, FirstBoot, Gpu, Place, Price, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.plain import Data
 from gpucloud.journal.records import Box, Run
@@ -67,7 +67,7 @@ class BootData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LaunchTerms:
     """The terms of a launch that are the same for every offer.
 
     Attributes:
@@ -137,7 +137,7 @@ class MachineAttempt(Attempt):
     offer: Candidate
 
 
-def begin(context: Context, box: Box, terms: Terms, candidate: Candidate) -> MachineAttempt:
+def begin(context: Context, box: Box, terms: LaunchTerms, candidate: Candidate) -> MachineAttempt:
     """Begins to buy one offer in one zone: writes the intent, and prepares what the machines need."""
     number = len(context.journal.intents(box.id)) + 1
     cloud = context.clouds.usable(candidate.cloud)
@@ -214,7 +214,7 @@ def _started(candidate: Candidate) -> AttemptStarted:
 
 def _order(
     box: Box,
-    terms: Terms,
+    terms: LaunchTerms,
     candidate: Candidate,
     account: str,
     number: int,
@@ -261,7 +261,9 @@ def _order(
     )
 
 
-def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boot: BootData) -> Intended:
+def _intended(
+    intent: str, order: Order, candidate: Candidate, terms: LaunchTerms, boot: BootData
+) -> Intended:
     return Intended(
         intent=intent,
         op=order.tags.op,
@@ -280,7 +282,7 @@ def _intended(intent: str, order: Order, candidate: Candidate, terms: Terms, boo
                 region=candidate.region,
                 zone=candidate.zone or None,
             ),
-            offer=Offer(
+            offer=BoughtOffer(
                 instance_type=candidate.instance_type,
                 purchase=candidate.purchase,
                 gpu=Gpu(

@@ -32,7 +32,7 @@ from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.journal.records import Box, Holding
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.planning.quota import advise
-from gpucloud.purchase.attempt import Terms, begin, until_running
+from gpucloud.purchase.attempt import LaunchTerms, begin, until_running
 from gpucloud.purchase.ceiling import confirmed
 from gpucloud.purchase.creation import create
 from gpucloud.purchase.replacement import NodeReplacement
@@ -148,7 +148,7 @@ def _part(candidate: Candidate, scope: Scope) -> tuple[str, ...]:
     return (scope, *(str(getattr(candidate, name)) for name in COVERED[scope]))
 
 
-def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> Box:
+def launch(context: Context, terms: LaunchTerms, candidates: Sequence[Candidate]) -> Box:
     """Provisions one box and returns it in state ``bootstrapping``, its lease still held.
 
     Args:
@@ -164,7 +164,7 @@ def launch(context: Context, terms: Terms, candidates: Sequence[Candidate]) -> B
 
 
 @contextmanager
-def planned(context: Context, terms: Terms) -> Generator[tuple[Box, Tried]]:
+def planned(context: Context, terms: LaunchTerms) -> Generator[tuple[Box, Tried]]:
     """Writes a box into the journal, whose machines the body buys; what a failure leaves is deleted.
 
     Raises:
@@ -207,7 +207,7 @@ def planned(context: Context, terms: Terms) -> Generator[tuple[Box, Tried]]:
 
 
 def replace_machines(
-    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], why: str
+    context: Context, box: Box, terms: LaunchTerms, candidates: Sequence[Candidate], why: str
 ) -> Box:
     """Ends the unfit machines of a box and buys others; otherwise like :func:`launch`.
 
@@ -225,7 +225,9 @@ def replace_machines(
     return first_that_starts(context, box, _apart(context, terms), candidates, tried)
 
 
-def replace_node(context: Context, box: Box, terms: Terms, opening: NodeReplacement, why: str) -> Box | None:
+def replace_node(
+    context: Context, box: Box, terms: LaunchTerms, opening: NodeReplacement, why: str
+) -> Box | None:
     """Ends the unfit machine of one node, and buys another one of the same offer in its place.
 
     Its rank, and what the box's nodes have in common, stay; at no time are there two machines for one node.
@@ -266,7 +268,7 @@ def replace_node(context: Context, box: Box, terms: Terms, opening: NodeReplacem
         return None
 
 
-def _apart(context: Context, terms: Terms) -> Terms:
+def _apart(context: Context, terms: LaunchTerms) -> LaunchTerms:
     """Terms with a new operation id, which tells new machines from old ones that clouds still show."""
     return replace(terms, op=new_id("op-", context.clock(), context.randomness(10)))
 
@@ -312,7 +314,7 @@ def last_attempt(context: Context) -> datetime:
 
 
 def first_that_starts(
-    context: Context, box: Box, terms: Terms, candidates: Sequence[Candidate], tried: Tried
+    context: Context, box: Box, terms: LaunchTerms, candidates: Sequence[Candidate], tried: Tried
 ) -> Box:
     """The box, in state ``bootstrapping``, with machines of the first offer that starts.
 
@@ -382,7 +384,7 @@ def _then(error: CloudError) -> str:
             return "trying the next offer"
 
 
-def _verdict(context: Context, terms: Terms, tried: Tried) -> GpucloudError:
+def _verdict(context: Context, terms: LaunchTerms, tried: Tried) -> GpucloudError:
     """The error of all attempts; one of a type's quota says how to ask for more of just that."""
     failure = tried.verdict()
     if not isinstance(failure, CloudError) or failure.error_class != ErrorClass.QUOTA:

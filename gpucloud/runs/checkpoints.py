@@ -56,7 +56,7 @@ LONGEST_NAME = 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CheckpointSettings:
     """Where the checkpoints of a run go, once the bucket was looked at.
 
     Attributes:
@@ -101,7 +101,7 @@ def refuse_launch(spec: Spec) -> None:
         raise UsageError("checkpoint_to needs a run", hint="use gpucloud run, or omit checkpoint_to")
 
 
-def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
+def settle(context: Context, spec: Spec, run_id: str) -> CheckpointSettings | None:
     """Looks at the bucket, and lends rights on it once, before anything is bought; ``None`` without one.
 
     Raises:
@@ -114,7 +114,7 @@ def settle(context: Context, spec: Spec, run_id: str) -> Settings | None:
     return settings
 
 
-def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
+def locate(context: Context, spec: Spec, run_id: str) -> CheckpointSettings | None:
     """Looks at the bucket of a run; ``None`` without one.
 
     Raises:
@@ -127,7 +127,7 @@ def locate(context: Context, spec: Spec, run_id: str) -> Settings | None:
     cloud = store_of(context, scheme, "checkpoint_to")
     place, folder = context.tasks.run(partial(stores.locate, cloud, address))
     run_folder = folder_name(run_id)
-    return Settings(
+    return CheckpointSettings(
         folder=spec.checkpoint_dir or FOLDER,
         every_s=int((spec.checkpoint_every or EVERY).total_seconds()),
         marker=spec.checkpoint_marker,
@@ -179,7 +179,7 @@ def follow_with_checkpoints(
     box: Box,
     nodes: Sequence[Target],
     job: Job,
-    settings: Settings | None,
+    settings: CheckpointSettings | None,
     *,
     attempt: int,
     results: Sequence[str],
@@ -217,7 +217,7 @@ def begin(
     context: Context,
     box: Box,
     target: Target,
-    settings: Settings,
+    settings: CheckpointSettings,
     *,
     attempt: int,
     results: Sequence[str],
@@ -268,7 +268,7 @@ def begin(
     return Checkpoints(held, begun.folder, settings.url, number)
 
 
-def resume(context: Context, box: Box, target: Target, settings: Settings, number: int) -> Held:
+def resume(context: Context, box: Box, target: Target, settings: CheckpointSettings, number: int) -> Held:
     """The lease of a box that another process has begun; ``number`` is that of its attempt in the bucket.
 
     The box is asked for neither: it could name an older attempt, and would be lent the right to replace it.
@@ -291,7 +291,7 @@ class Newest:
     size_bytes: int | None
 
 
-def newest(context: Context, settings: Settings) -> Newest | None:
+def newest(context: Context, settings: CheckpointSettings) -> Newest | None:
     """The newest whole checkpoint of a run; ``None`` without one, or if the store does not answer."""
     cloud = context.clouds[settings.cloud]
     try:
@@ -305,7 +305,7 @@ def newest(context: Context, settings: Settings) -> Newest | None:
     return None
 
 
-def _size(context: Context, settings: Settings, path: str, names: Sequence[str]) -> int | None:
+def _size(context: Context, settings: CheckpointSettings, path: str, names: Sequence[str]) -> int | None:
     """About how large the newest checkpoint of an attempt is; ``None`` if the store does not say.
 
     Its first one is whole, each later one holds what has changed: the larger one of the first and the last.
@@ -324,7 +324,7 @@ def _size(context: Context, settings: Settings, path: str, names: Sequence[str])
     return max(known) if known and len(known) == len(sizes) else None
 
 
-def attempts_in(context: Context, settings: Settings) -> list[int]:
+def attempts_in(context: Context, settings: CheckpointSettings) -> list[int]:
     """The numbers of the attempts that the bucket has."""
     cloud = context.clouds[settings.cloud]
     known = context.tasks.run(partial(stores.names, cloud, settings.place, settings.attempts))
@@ -462,7 +462,7 @@ class Checkpoints:
         self.held.closed.set()
 
 
-def _grant(settings: Settings, attempt: int) -> StorageGrant:
+def _grant(settings: CheckpointSettings, attempt: int) -> StorageGrant:
     return StorageGrant(
         place=settings.place,
         reads=settings.path,

@@ -21,7 +21,7 @@ from gpucloud.errors import CloudError, GpucloudError, UsageError
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import RUNS_OVER, Code
-from gpucloud.runs.checkpoints import Settings, locate
+from gpucloud.runs.checkpoints import CheckpointSettings, locate
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
 from gpucloud.sources.archive import FOLDER, Frozen, folder_of, freeze, is_whole, path_of, refuse_large
@@ -46,7 +46,9 @@ class CodeNotHereError(UsageError):
         )
 
 
-def freeze_code(context: Context, chosen: Sequence[Selection], kept: Settings | None) -> Code | None:
+def freeze_code(
+    context: Context, chosen: Sequence[Selection], kept: CheckpointSettings | None
+) -> Code | None:
     """Freezes what travels, here and in the run's store; ``None`` where nothing does.
 
     Raises:
@@ -67,7 +69,7 @@ def freeze_code(context: Context, chosen: Sequence[Selection], kept: Settings | 
     )
 
 
-def _stored(context: Context, frozen: Frozen, kept: Settings | None) -> bool:
+def _stored(context: Context, frozen: Frozen, kept: CheckpointSettings | None) -> bool:
     """Puts an archive into the run's store; a store that refuses is told, and the run goes on."""
     if kept is None:
         return False
@@ -83,7 +85,7 @@ def _stored(context: Context, frozen: Frozen, kept: Settings | None) -> bool:
     return True
 
 
-def bring_here(context: Context, run: Run, kept: Settings | None) -> Path | None:
+def bring_here(context: Context, run: Run, kept: CheckpointSettings | None) -> Path | None:
     """The archive of a run's code, out of its store if it is not here; ``None`` for a run without.
 
     Raises:
@@ -183,5 +185,5 @@ def _folder(context: Context) -> Path:
     return folder_of(context.state, context.owner)
 
 
-def _object(kept: Settings, sha256: str) -> str:
+def _object(kept: CheckpointSettings, sha256: str) -> str:
     return f"{kept.path}/{FOLDER}/{sha256}.tar.gz"

@@ -70,7 +70,7 @@ def ends_itself(context: Context, box: Box) -> bool:
     return cloud.traits.power_off_ends or (boot is not None and boot.self_delete is not None)
 
 
-def what_ends(context: Context, box: Box, kept: checkpoints.Settings | None) -> str:
+def what_ends(context: Context, box: Box, kept: checkpoints.CheckpointSettings | None) -> str:
     """For people: what ends the box of a detached run, and until when it is billed."""
     until = f"until {rfc3339(box.expires_at)}" if box.expires_at else "without end"
     if kept is None:
@@ -90,7 +90,7 @@ def what_ends(context: Context, box: Box, kept: checkpoints.Settings | None) -> 
     )
 
 
-def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.Settings | None) -> None:
+def begin_job(context: Context, run: Run, box: Box, kept: checkpoints.CheckpointSettings | None) -> None:
     """Starts the command of a run on its box, and leaves both to whoever tends the run.
 
     Until its command has begun, the box is the remains of a launch, which the next command deletes.

@@ -10,7 +10,7 @@ from gpucloud.errors import BoxLostError, CloudError, ErrorClass, GpucloudError,
 from gpucloud.journal.errors import JournalError, StaleWriterError
 from gpucloud.journal.events import RunEnded, RunLost
 from gpucloud.journal.records import Run
-from gpucloud.journal.runs import Attempt, AttemptPlace, Exited, Failure, Loss, RunState
+from gpucloud.journal.runs import AttemptPlace, AttemptRecord, Exited, Failure, Loss, RunState
 from gpucloud.purchase.waiting import NothingNowError
 from gpucloud.redaction import redact
 from gpucloud.runs.checkpoints import Newest
@@ -105,12 +105,12 @@ def failed(error: BaseException) -> RunEnded:
     )
 
 
-def with_loss(context: Context, run: Run, loss: Loss, message: str) -> tuple[Attempt, ...]:
+def with_loss(context: Context, run: Run, loss: Loss, message: str) -> tuple[AttemptRecord, ...]:
     """The attempts of a run, the one under way lost now; it has no box if none was planned for it."""
     now, text = context.clock(), redact(message)[:MOST_OF_MESSAGE]
     under_way = [each for each in run.attempts if each.loss is None]
     before = [each for each in run.attempts if each.loss is not None]
-    last = under_way[-1] if under_way else Attempt(box=None, at=now)
+    last = under_way[-1] if under_way else AttemptRecord(box=None, at=now)
     return (*before, replace(last, loss=loss, lost_at=now, message=text, place=_place(context, last.box)))
 
 

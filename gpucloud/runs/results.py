@@ -28,8 +28,7 @@ from gpucloud.policy.budget_check import check_of, ending_budgets
 from gpucloud.resources import State, rfc3339
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
-from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect
-from gpucloud.ssh.client import Failure as ConnectionFailure
+from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure, Target, disconnect
 from gpucloud.ssh.files import NotCopiedError, NotThereError, rsync_down
 from gpucloud.ssh.guard import keep_results
 from gpucloud.ssh.keys import key_folder

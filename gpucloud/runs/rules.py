@@ -17,7 +17,7 @@ from gpucloud.journal.lifecycle import HALTING, LEAST_LIFE, BoxState, EndedBy
 from gpucloud.journal.records import Box
 from gpucloud.journal.runs import (
     BEFORE_THE_COMMAND,
-    Attempt,
+    AttemptRecord,
     Exited,
     Failure,
     Loss,
@@ -65,7 +65,7 @@ class WaitOverError(GpucloudError):
     exit_code = 5
     error_class = str(ErrorClass.CAPACITY)
 
-    def __init__(self, until: datetime, last: Attempt) -> None:
+    def __init__(self, until: datetime, last: AttemptRecord) -> None:
         super().__init__(
             f"no box was to be had until {rfc3339(until)}; the last try: {last.message}",
             hint="wait longer: --wait; or allow more: other GPUs, regions or ways of paying",
@@ -100,7 +100,7 @@ class NoRestart:
 
 
 def after_loss(
-    work: Work, attempts: Sequence[Attempt], expires_at: datetime | None, now: datetime
+    work: Work, attempts: Sequence[AttemptRecord], expires_at: datetime | None, now: datetime
 ) -> Restart | NoRestart:
     """The next step of a run whose last attempt was lost.
 
@@ -154,24 +154,24 @@ def is_in_time(expires_at: datetime | None, at: datetime) -> bool:
     return expires_at is None or expires_at - at >= LEAST_LIFE
 
 
-def may_restart(work: Work, before: Sequence[Attempt], loss: Loss | None) -> bool:
+def may_restart(work: Work, before: Sequence[AttemptRecord], loss: Loss | None) -> bool:
     """Whether the spec of a run allows a restart after a loss, with these attempts lost before."""
     return loss in work.reasons and restarts_after(work, before) < work.restarts
 
 
-def restarts_after(work: Work, lost: Sequence[Attempt]) -> int:
+def restarts_after(work: Work, lost: Sequence[AttemptRecord]) -> int:
     """How many restarts these lost attempts took; the rounds of a wait take none."""
     rounds = BEFORE_THE_COMMAND if work.wait_s is not None else frozenset[Loss]()
     return sum(each.loss not in rounds for each in lost)
 
 
-def is_waiting(attempts: Sequence[Attempt]) -> bool:
+def is_waiting(attempts: Sequence[AttemptRecord]) -> bool:
     """Whether the next attempt of a run, or the one under way, follows one that got no box."""
     lost = [each for each in attempts if each.loss is not None]
     return bool(lost) and lost[-1].loss in BEFORE_THE_COMMAND
 
 
-def end_of_wait(work: Work, attempts: Sequence[Attempt]) -> datetime | None:
+def end_of_wait(work: Work, attempts: Sequence[AttemptRecord]) -> datetime | None:
     """Until when a run tries to get a box; ``None`` where it does not wait: it has one, or may not.
 
     The wait begins when the first try in a row has come to nothing.
@@ -187,9 +187,9 @@ def end_of_wait(work: Work, attempts: Sequence[Attempt]) -> datetime | None:
     return begun + timedelta(seconds=work.wait_s)
 
 
-def _fruitless(attempts: Sequence[Attempt]) -> list[Attempt]:
+def _fruitless(attempts: Sequence[AttemptRecord]) -> list[AttemptRecord]:
     """The lost boxes since a newer checkpoint became complete, or the command itself asked for a restart."""
-    found: list[Attempt] = []
+    found: list[AttemptRecord] = []
     newest: str | None = None
     for each in attempts:
         if each.checkpoint not in {None, newest} or each.loss is Loss.REQUEST:
@@ -200,7 +200,7 @@ def _fruitless(attempts: Sequence[Attempt]) -> list[Attempt]:
     return found
 
 
-def _pause_s(attempts: Sequence[Attempt]) -> int:
+def _pause_s(attempts: Sequence[AttemptRecord]) -> int:
     """The pause before the next attempt; the pauses begin anew with each newer checkpoint."""
     in_a_row = 0
     newest: str | None = None
@@ -210,13 +210,13 @@ def _pause_s(attempts: Sequence[Attempt]) -> int:
     return pause_after(in_a_row, capacity=attempts[-1].loss is Loss.CAPACITY)
 
 
-def avoided(attempts: Sequence[Attempt], now: datetime) -> Avoided:
+def avoided(attempts: Sequence[AttemptRecord], now: datetime) -> Avoided:
     """The places that the next attempt leaves out: where a box was lost within the hour.
 
     A region in which two were lost is left out as a whole. Once all other places had no capacity, nothing is
     left out.
     """
-    lost: list[Attempt] = []
+    lost: list[AttemptRecord] = []
     for each in reversed(attempts):
         if each.loss is Loss.CAPACITY:
             break
@@ -235,7 +235,7 @@ def away_from(places: Sequence[tuple[str, str, str, str]]) -> Avoided:
     )
 
 
-def hours_ahead(attempts: Sequence[Attempt], expires_at: datetime | None, now: datetime) -> Decimal:
+def hours_ahead(attempts: Sequence[AttemptRecord], expires_at: datetime | None, now: datetime) -> Decimal:
     """For how long the next box of a run is expected to live, in hours.
 
     As long as the boxes that it lost, on average, and an hour at least; but not beyond the deadline of the
@@ -247,7 +247,7 @@ def hours_ahead(attempts: Sequence[Attempt], expires_at: datetime | None, now: d
     return Decimal(int(min(expected, left).total_seconds())) / 3600
 
 
-def tried(attempt: Attempt) -> dict[str, Any]:
+def tried(attempt: AttemptRecord) -> dict[str, Any]:
     """A lost attempt, for ``attempts`` of the error document."""
     place = attempt.place
     return {
@@ -382,7 +382,7 @@ def spec_left(spec: Spec, expires_at: datetime | None, spent_usd: Decimal, now: 
     return left
 
 
-def job_environment(run_id: str, work: Work, attempts: Sequence[Attempt]) -> Mapping[str, str]:
+def job_environment(run_id: str, work: Work, attempts: Sequence[AttemptRecord]) -> Mapping[str, str]:
     """The variables that say to the command of a run which run it is, and how often it was restarted."""
     restarts = restarts_after(work, [each for each in attempts if each.loss is not None])
     return {"GPUCLOUD_RUN_ID": run_id, "GPUCLOUD_RESTARTS": str(restarts)}

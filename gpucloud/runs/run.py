@@ -73,7 +73,7 @@ class Orders:
     """
 
     job: Job
-    checkpoints: checkpoints.Settings | None = None
+    checkpoints: checkpoints.CheckpointSettings | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class ForegroundRun:
     context: Context
     record: Run
     orders: Orders
-    buy: Callable[[Run, checkpoints.Settings | None], Box]
+    buy: Callable[[Run, checkpoints.CheckpointSettings | None], Box]
     box: Box | None = None
     not_fetched: list[str] = field(default_factory=list[str])
 

@@ -15,7 +15,7 @@ from gpucloud.clouds.kit import LongerError
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, UsageError
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Exited, Failure, Work
-from gpucloud.runs.checkpoints import Settings, attempts_in, folder_name, locate
+from gpucloud.runs.checkpoints import CheckpointSettings, attempts_in, folder_name, locate
 from gpucloud.runs.exit_record import (
     ENDED,
     MOST_BYTES,
@@ -50,7 +50,7 @@ class Stored:
     """The results of an attempt in the store, by the record of the end of its command."""
 
     context: Context
-    settings: Settings
+    settings: CheckpointSettings
     record: ExitRecord
 
     @property
@@ -266,7 +266,7 @@ def with_lost(how: Exited, lost: Sequence[str]) -> Exited:
     return Exited(how.code, Failure(error_class=NotFetchedError.error_class, message=text))
 
 
-def find_record(context: Context, settings: Settings, attempt: int) -> ExitRecord | None:
+def find_record(context: Context, settings: CheckpointSettings, attempt: int) -> ExitRecord | None:
     """The record of the end of an attempt's command; ``None`` without one that can be believed.
 
     Raises:

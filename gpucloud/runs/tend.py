@@ -109,7 +109,7 @@ class Tender:
     """Looks after runs. ``buy`` returns a box for a run, both of which this process then holds."""
 
     context: Context
-    buy: Callable[[Run, checkpoints.Settings | None], Box]
+    buy: Callable[[Run, checkpoints.CheckpointSettings | None], Box]
 
     def tend(self, run: Run) -> Tended:
         """Looks after one run; one that has just ended as its box was saved is only told.
@@ -324,7 +324,7 @@ class Tender:
         self.context.journal.write(run, RunEnded(state=RunState.FAILED, failure=failure))
         return _ended(run, message)
 
-    def _kept(self, run: Run) -> checkpoints.Settings | None:
+    def _kept(self, run: Run) -> checkpoints.CheckpointSettings | None:
         """Where the checkpoints of a run go; ``None`` if it has none."""
         return checkpoints.locate(self.context, load_spec(None, dict(run.work.spec)), run.run_id)
 

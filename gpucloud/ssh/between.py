@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from gpucloud.ssh.bounded import ErrorOutput, error_output
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect, run
+from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure, Target, client, connect, run
 from gpucloud.ssh.files import FLAGS, refuse_failed
 
 LEFT_OUT = (".ssh", ".cache", ".gpucloud", ".nv")
@@ -44,7 +44,7 @@ def size_of(target: Target, paths: Sequence[str], *, volume: str | None = None) 
         said = done.err.decode(errors="replace").strip().splitlines()
         raise ConnectionFailedError(
             f"files of {target.alias} cannot be read: {said[0] if said else 'no reason given'}",
-            failure=Failure.BROKEN,
+            failure=ConnectionFailure.BROKEN,
         )
     return int(done.out.split()[-2])
 
@@ -135,6 +135,6 @@ def server_line(out: IO[bytes]) -> str | None:
     if asked is None or not _LONG_OPTIONS.issuperset(asked[1].split()[1:]):
         raise ConnectionFailedError(
             f"the first box asked for another command than rsync's server: {line[:200]!r}",
-            failure=Failure.BROKEN,
+            failure=ConnectionFailure.BROKEN,
         )
     return f"rsync --server {asked[1]} . ."

@@ -11,7 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, disconnect, run, wait_until_reachable
+from gpucloud.ssh.client import (
+    ConnectionFailedError,
+    ConnectionFailure,
+    Target,
+    disconnect,
+    run,
+    wait_until_reachable,
+)
 from gpucloud.ssh.keys import ONE_TIME, checked_public_key, discard_one_time_key, pin, pinned
 from gpucloud_templates import (
     BOOT_LOG,
@@ -143,7 +150,7 @@ def _on_box(target: Target, script: str) -> str:
         said = done.err.decode(errors="replace").strip()[:200]
         raise ConnectionFailedError(
             f"{target.alias} could not change its host key: {said}",
-            failure=Failure.BROKEN,
+            failure=ConnectionFailure.BROKEN,
             hint="the old key still works; repeat the command",
         )
     return done.out.decode(errors="replace")
@@ -154,7 +161,7 @@ def _public_key(text: str) -> str:
         return checked_public_key(text)
     except ValueError as error:
         raise ConnectionFailedError(
-            f"the box returned no usable host key: {error}", failure=Failure.HOST_KEY
+            f"the box returned no usable host key: {error}", failure=ConnectionFailure.HOST_KEY
         ) from error
 
 
@@ -185,7 +192,7 @@ def boot_state(target: Target) -> BootState:
             raise ValueError("a step took no finite time")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ConnectionFailedError(
-            f"{target.alias} returned no readable boot state: {text[:80]!r}", failure=Failure.BROKEN
+            f"{target.alias} returned no readable boot state: {text[:80]!r}", failure=ConnectionFailure.BROKEN
         ) from error
     return BootState(ready="seconds" in found, seconds=seconds, guarded=guarded)
 
@@ -236,22 +243,24 @@ def wait_until_ready(
             left_out = [step for step in steps if step.partition(":")[0] not in state.seconds]
             if left_out:
                 words = f"the boot finished without {', '.join(left_out)}"
-                raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
+                raise ConnectionFailedError(words, failure=ConnectionFailure.BROKEN, hint=hint)
             return state
         if state.exit_code is not None:
             words = f"the boot step {state.step!r} failed with exit code {state.exit_code}"
             log = _log_end(target)
             kind = NoGpuError if NO_GPU in log else ConnectionFailedError
-            raise kind(f"{words}; its log ends with:\n{log}", failure=Failure.BROKEN)
+            raise kind(f"{words}; its log ends with:\n{log}", failure=ConnectionFailure.BROKEN)
         if not state.guarded and clock() + wait_s > unguarded_until:
             words = f"the guard of {target.alias} did not start within {guard_timeout_s:.0f} s"
-            raise ConnectionFailedError(words, failure=Failure.BROKEN, hint=hint)
+            raise ConnectionFailedError(words, failure=ConnectionFailure.BROKEN, hint=hint)
         if state.step and state.step != told:
             told = state.step
             tell(told)
         if clock() + wait_s > end:
             raise ConnectionFailedError(
-                f"the boot did not finish within {timeout_s:.0f} s", failure=Failure.BROKEN, hint=hint
+                f"the boot did not finish within {timeout_s:.0f} s",
+                failure=ConnectionFailure.BROKEN,
+                hint=hint,
             )
         pause(wait_s)
         wait_s = min(wait_s * 1.25, 3.0)
@@ -283,7 +292,7 @@ def boot_again(target: Target, steps: Sequence[str]) -> None:
         said = done.err.decode(errors="replace").strip()[:200]
         raise ConnectionFailedError(
             f"{target.alias} cannot repeat its setup: {said}",
-            failure=Failure.BROKEN,
+            failure=ConnectionFailure.BROKEN,
             hint="see its log: gpucloud logs NAME --boot -f",
         )
 

@@ -48,7 +48,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
-class Failure(StrEnum):
+class ConnectionFailure(StrEnum):
     """Why ssh could not connect; each has its own hint."""
 
     UNREACHABLE = "unreachable"  # no answer: gone, or our address is not allowed
@@ -61,7 +61,7 @@ class Failure(StrEnum):
 class ConnectionFailedError(GpucloudError):
     """ssh could not connect, or lost the connection. ``failure`` is the kind; the message quotes ssh."""
 
-    def __init__(self, message: str, *, failure: Failure, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, failure: ConnectionFailure, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.failure = failure
         self.error_class = f"ssh_{failure}"
@@ -241,7 +241,9 @@ def run(
     try:
         done = talk(command, stdin, timeout_s=timeout_s, most_bytes=most_bytes, only_end=only_end)
     except (TimeoutError, TooMuchError) as error:
-        raise ConnectionFailedError(f"{argv[0]} on {target.alias} {error}", failure=Failure.BROKEN) from error
+        raise ConnectionFailedError(
+            f"{argv[0]} on {target.alias} {error}", failure=ConnectionFailure.BROKEN
+        ) from error
     check_not_broken(target, done.code, done.err.decode(errors="replace"))
     return done
 
@@ -425,33 +427,35 @@ def check_not_broken(target: Target, code: int, said: str) -> None:
         raise explained(target, said)
 
 
-_WORDS: Mapping[str, Failure] = {
-    "Host key verification failed": Failure.HOST_KEY,
-    "REMOTE HOST IDENTIFICATION HAS CHANGED": Failure.HOST_KEY,
-    "no matching host key type": Failure.HOST_KEY,
-    "Permission denied": Failure.AUTH,
-    "Too many authentication failures": Failure.AUTH,
-    "timed out": Failure.UNREACHABLE,
-    "Connection refused": Failure.REFUSED,
-    "No route to host": Failure.UNREACHABLE,
-    "Network is unreachable": Failure.UNREACHABLE,
-    "Could not resolve hostname": Failure.UNREACHABLE,
-    "Connection reset": Failure.REFUSED,
-    "Connection closed": Failure.REFUSED,
+_WORDS: Mapping[str, ConnectionFailure] = {
+    "Host key verification failed": ConnectionFailure.HOST_KEY,
+    "REMOTE HOST IDENTIFICATION HAS CHANGED": ConnectionFailure.HOST_KEY,
+    "no matching host key type": ConnectionFailure.HOST_KEY,
+    "Permission denied": ConnectionFailure.AUTH,
+    "Too many authentication failures": ConnectionFailure.AUTH,
+    "timed out": ConnectionFailure.UNREACHABLE,
+    "Connection refused": ConnectionFailure.REFUSED,
+    "No route to host": ConnectionFailure.UNREACHABLE,
+    "Network is unreachable": ConnectionFailure.UNREACHABLE,
+    "Could not resolve hostname": ConnectionFailure.UNREACHABLE,
+    "Connection reset": ConnectionFailure.REFUSED,
+    "Connection closed": ConnectionFailure.REFUSED,
 }
-_HINTS: Mapping[Failure, str] = {
-    Failure.UNREACHABLE: "it may be gone, or not accept your present address: gpucloud list --live",
-    Failure.REFUSED: "it may still be booting: gpucloud logs NAME --boot",
-    Failure.HOST_KEY: "the machine at this address is not the box that was launched; nothing was sent to it",
-    Failure.AUTH: "the box does not accept the key that it was launched with",
-    Failure.BROKEN: "try again; gpucloud list shows whether the box is still there",
+_HINTS: Mapping[ConnectionFailure, str] = {
+    ConnectionFailure.UNREACHABLE: "it may be gone, or not accept your present address: gpucloud list --live",
+    ConnectionFailure.REFUSED: "it may still be booting: gpucloud logs NAME --boot",
+    ConnectionFailure.HOST_KEY: "the machine at this address is not the box that was launched;"
+    " nothing was sent to it",
+    ConnectionFailure.AUTH: "the box does not accept the key that it was launched with",
+    ConnectionFailure.BROKEN: "try again; gpucloud list shows whether the box is still there",
 }
 
 
-def explain_failure(said: str) -> Failure:
+def explain_failure(said: str) -> ConnectionFailure:
     """The kind of failure by ssh's own message."""
     return next(
-        (failure for words, failure in _WORDS.items() if words.lower() in said.lower()), Failure.BROKEN
+        (failure for words, failure in _WORDS.items() if words.lower() in said.lower()),
+        ConnectionFailure.BROKEN,
     )
 
 
@@ -468,10 +472,10 @@ def explained(target: Target, said: str) -> ConnectionFailedError:
     )
 
 
-def _ask_for_access(target: Target, failure: Failure) -> str | None:
+def _ask_for_access(target: Target, failure: ConnectionFailure) -> str | None:
     """What to do about a box that was launched elsewhere and does not let this user in."""
-    unknown = failure is Failure.HOST_KEY and not known_hosts(target.keys, target.alias).exists()
-    if has_own_key(target.keys) or not (unknown or failure is Failure.AUTH):
+    unknown = failure is ConnectionFailure.HOST_KEY and not known_hosts(target.keys, target.alias).exists()
+    if has_own_key(target.keys) or not (unknown or failure is ConnectionFailure.AUTH):
         return None
     key = str(identity()).removesuffix(".pub")
     ask = f"it was launched elsewhere; ask its owner: gpucloud share {target.box_id} --key {key}.pub"

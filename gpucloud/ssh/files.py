@@ -15,7 +15,7 @@ from typing import IO
 
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.ssh.bounded import error_output
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, client, connect, run
+from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure, Target, client, connect, run
 from gpucloud.ssh.keys import find_program
 
 FLAGS = ("-rlptz", "--no-devices", "--no-specials", "--partial")
@@ -297,7 +297,7 @@ def refuse_failed(code: int, words: str) -> None:
         )
         message = f"rsync failed with exit code {code}: {said[0] if said else 'no reason given'}"
         if code not in FILE_CODES:
-            raise ConnectionFailedError(message, failure=Failure.BROKEN, hint=hint)
+            raise ConnectionFailedError(message, failure=ConnectionFailure.BROKEN, hint=hint)
         kind = NotThereError if said and _MISSING.search(said[0]) else NotCopiedError
         raise kind(message, hint=hint)
 

@@ -17,7 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucloud.errors import GpucloudError
-from gpucloud.ssh.client import SSH_FAILED, ConnectionFailedError, Failure, Target, client, connect, run
+from gpucloud.ssh.client import (
+    SSH_FAILED,
+    ConnectionFailedError,
+    ConnectionFailure,
+    Target,
+    client,
+    connect,
+    run,
+)
 from gpucloud.ssh.environment import environment_text
 from gpucloud_templates import GUARD_CONTROL
 
@@ -169,7 +177,9 @@ def _exit_code(target: Target, job: str) -> int:
     ended = run(target, ["bash", "-c", _ENDED, "bash", job], timeout_s=CALL_TIMEOUT_S, most_bytes=MOST_BYTES)
     said = ended.out.decode(errors="replace").strip()
     if said == "running":
-        raise ConnectionFailedError(f"lost the output of the job on {target.alias}", failure=Failure.BROKEN)
+        raise ConnectionFailedError(
+            f"lost the output of the job on {target.alias}", failure=ConnectionFailure.BROKEN
+        )
     if not re.fullmatch("[0-9]{1,3}", said):
         raise JobLostError(
             f"the job on {target.alias} ended without an exit code",
@@ -276,7 +286,7 @@ class Follower:
                     self.sinks[name](chunk)
                 if reader.wait() == SSH_FAILED:
                     lost = f"lost the output of the job on {self.target.alias}"
-                    self._trouble.append(ConnectionFailedError(lost, failure=Failure.BROKEN))
+                    self._trouble.append(ConnectionFailedError(lost, failure=ConnectionFailure.BROKEN))
             except OSError as error:
                 self._trouble.append(error)
                 self.close()

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from gpucloud.redaction import redact
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, connect, run
+from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure, Target, connect, run
 from gpucloud.ssh.environment import ENVIRONMENT, values_in
 from gpucloud.ssh.job import FOLDER, RUN, SETUP
 from gpucloud_templates import BOOT_LOG, GUARD_LOG
@@ -59,7 +59,9 @@ def log_ends(target: Target) -> Mapping[str, str]:
     done = run(target, ["sh", "-c", _ends_script()], most_bytes=most)
     *logs, environment = done.out.decode(errors="replace").split("\0")
     if len(logs) != len(LOGS):
-        raise ConnectionFailedError(f"{target.alias} returned no readable logs", failure=Failure.BROKEN)
+        raise ConnectionFailedError(
+            f"{target.alias} returned no readable logs", failure=ConnectionFailure.BROKEN
+        )
     values = values_in(environment)
     return {kind: redact(text, values) for kind, text in zip(LOGS, logs, strict=True) if text}
 

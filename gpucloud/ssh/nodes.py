@@ -13,7 +13,7 @@ from gpucloud.ssh.client import (
     LONGEST_LINE,
     SSH_FAILED,
     ConnectionFailedError,
-    Failure,
+    ConnectionFailure,
     Target,
     client,
     is_connected,
@@ -64,7 +64,9 @@ def run_on_all(
         if code == SSH_FAILED and not is_connected(target)
     ]
     if lost:
-        raise ConnectionFailedError(f"lost the connection to {', '.join(lost)}", failure=Failure.BROKEN)
+        raise ConnectionFailedError(
+            f"lost the connection to {', '.join(lost)}", failure=ConnectionFailure.BROKEN
+        )
     return codes
 
 

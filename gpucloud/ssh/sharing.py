@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucloud.ssh.client import ConnectionFailedError, Failure, Target, run
+from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure, Target, run
 from gpucloud.ssh.keys import SharedKey
 
 _CHANGE = """set -eu
@@ -42,7 +42,7 @@ def authorize(target: Target, key: SharedKey, *, remove: bool = False) -> bool:
         said = done.err.decode(errors="replace").strip()[:200]
         raise ConnectionFailedError(
             f"{target.alias} could not change who may log in: {said}",
-            failure=Failure.BROKEN,
+            failure=ConnectionFailure.BROKEN,
             hint="repeat the command: what is done already stays as it is",
         )
     return done.out.strip() == b"changed"

@@ -140,7 +140,7 @@ class ListFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RegionAccess:
     """A region, and the account and clients to read it with."""
 
     clients: Clients
@@ -155,7 +155,7 @@ class Place:
 Page = tuple[Iterable[Resource], str | None]
 """Some resources, and the token of the next page."""
 
-Look = Callable[[Place, ListFilter, "str | None"], Page]
+Look = Callable[[RegionAccess, ListFilter, "str | None"], Page]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +169,9 @@ class _EcsShelf:
     listing: str
     members: tuple[str, str]
     one: Callable[[ListFilter], Mapping[str, Any]]
-    read: Callable[[Place, Any], Resource]
+    read: Callable[[RegionAccess, Any], Resource]
 
-    def __call__(self, place: Place, asked: ListFilter, token: str | None) -> Page:
+    def __call__(self, place: RegionAccess, asked: ListFilter, token: str | None) -> Page:
         action, models = f"Describe{self.listing}", ecs_models()
         request = getattr(models, f"{action}Request")(
             region_id=place.region,
@@ -187,29 +187,31 @@ class _EcsShelf:
         ], body.next_token
 
 
-def _instance(place: Place, item: Any) -> Machine:
+def _instance(place: RegionAccess, item: Any) -> Machine:
     return machine_of(item, account=place.account, region=place.region)
 
 
-def _disk(place: Place, item: Any) -> Resource:
+def _disk(place: RegionAccess, item: Any) -> Resource:
     disk = _resource(place, item, ResourceKind.DISK, item.disk_id, item.status)
     return replace(disk, size_gib=item.size, zone=item.zone_id or "")
 
 
-def _snapshot(place: Place, item: Any) -> Resource:
+def _snapshot(place: RegionAccess, item: Any) -> Resource:
     snapshot = _resource(place, item, ResourceKind.SNAPSHOT, item.snapshot_id, item.status)
     return replace(snapshot, size_gib=int(item.source_disk_size) if item.source_disk_size else None)
 
 
-def _nic(place: Place, item: Any) -> Resource:
+def _nic(place: RegionAccess, item: Any) -> Resource:
     return _resource(place, item, ResourceKind.NIC, item.network_interface_id, item.status)
 
 
-def _group(place: Place, item: Any) -> Resource:
+def _group(place: RegionAccess, item: Any) -> Resource:
     return _resource(place, item, ResourceKind.GROUP, item.security_group_id)
 
 
-def _resource(place: Place, item: Any, kind: ResourceKind, resource_id: str, status: str = "") -> Resource:
+def _resource(
+    place: RegionAccess, item: Any, kind: ResourceKind, resource_id: str, status: str = ""
+) -> Resource:
     return Resource(
         ref=place.ref(kind, named(resource_id)),
         state=_STATES.get(status, State.RUNNING),
@@ -247,7 +249,7 @@ _GROUPS = _EcsShelf(
 )
 
 
-def _images(place: Place, asked: ListFilter, token: str | None) -> Page:
+def _images(place: RegionAccess, asked: ListFilter, token: str | None) -> Page:
     """The account's own images, which ECS pages by numbers."""
     models, page = ecs_models(), int(token or 1)
     request = models.DescribeImagesRequest(
@@ -265,7 +267,7 @@ def _images(place: Place, asked: ListFilter, token: str | None) -> Page:
     return shown, str(page + 1) if has_more(len(items), page, PAGE_SIZE, body.total_count) else None
 
 
-def _deployment_sets(place: Place, asked: ListFilter, token: str | None) -> Page:
+def _deployment_sets(place: RegionAccess, asked: ListFilter, token: str | None) -> Page:
     """The deployment sets that gpucloud made, which ECS cannot be asked for; or one, whoever made it."""
     models, page = ecs_models(), int(token or 1)
     request = models.DescribeDeploymentSetsRequest(
@@ -300,7 +302,7 @@ class _VpcListing:
     id: str
     created: str = "CreationTime"
 
-    def __call__(self, place: Place, asked: ListFilter, token: str | None) -> Page:
+    def __call__(self, place: RegionAccess, asked: ListFilter, token: str | None) -> Page:
         page = int(token or 1)
         wanted = {"Tag": asked.vpc_tags(), self.id: asked.id}
         body = place.clients.vpc(

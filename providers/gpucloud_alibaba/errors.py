@@ -90,7 +90,7 @@ def table() -> error_table.Table:
     return error_table.table_of("gpucloud_alibaba")
 
 
-def row_for(code: str, message: str = "", operation: str | None = None) -> error_table.Row | None:
+def row_for(code: str, message: str = "", operation: str | None = None) -> error_table.ErrorRow | None:
     """The row of a code: an exact code before a pattern, a longer pattern before a shorter one."""
     return error_table.row_for(table(), code, message, operation)
 

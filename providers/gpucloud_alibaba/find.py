@@ -22,7 +22,7 @@ from gpucloud.resources import (
     UnreadableRegion,
 )
 from gpucloud_alibaba.clients import Clients, listed
-from gpucloud_alibaba.describe import CLOUD, SHELVES, ListFilter, Look, Place, moment, ref_of
+from gpucloud_alibaba.describe import CLOUD, SHELVES, ListFilter, Look, RegionAccess, moment, ref_of
 from gpucloud_alibaba.errors import (
     DRY_RUN_PASSED,
     GoneError,
@@ -49,7 +49,7 @@ INTERRUPTED = "InstanceExpiration.Delete"
 """The event of a spot instance that was interrupted. UNVERIFIED: no page names the event in the history."""
 
 
-def _read(look: Look, place: Place, asked: ListFilter) -> Iterator[Resource]:
+def _read(look: Look, place: RegionAccess, asked: ListFilter) -> Iterator[Resource]:
     token: str | None = None
     for _ in range(PAGES):
         with reading("a list call"):
@@ -106,7 +106,7 @@ def get(ref: Ref, clients: Clients, proof: Proof) -> Resource:
         GoneError: the id does not exist, and the caller may read.
         UsageError: Alibaba Cloud has no such kind.
     """
-    place = Place(clients=clients, account=ref.account, region=ref.region)
+    place = RegionAccess(clients=clients, account=ref.account, region=ref.region)
     disks = Prefetch(lambda: _disks_of(ref, clients))
     for resource in _read(_look_for(ref), place, ListFilter(tags={}, id=ref.id)):
         if resource.ref.id == ref.id:
@@ -194,7 +194,7 @@ def tags_for(search: Search) -> list[dict[str, str | None]]:
 
 
 def find(
-    search: Search, places: Sequence[Place], proof: Proof, sleep: Callable[[float], None]
+    search: Search, places: Sequence[RegionAccess], proof: Proof, sleep: Callable[[float], None]
 ) -> SearchResult:
     """All matching resources in these places; the cloud does not list deleted ones.
 
@@ -213,7 +213,7 @@ def find(
     narrow = search.token or search.machines_only
     shelves = [(kind, look) for kind, _, look in SHELVES if kind is ResourceKind.INSTANCE or not narrow]
 
-    def once(place: Place, kind: ResourceKind, look: Look, tags: ListFilter) -> list[Resource]:
+    def once(place: RegionAccess, kind: ResourceKind, look: Look, tags: ListFilter) -> list[Resource]:
         decisive = kind is ResourceKind.INSTANCE and tags is asked[0]  # one proof is enough for a region
         proven = Prefetch(partial(proof.demand, place.region)) if decisive else None
         resources = list(_read(look, place, tags))
@@ -222,7 +222,7 @@ def find(
         return [resource for resource in resources if search.admits(resource.tags)]
 
     def patiently(
-        where: tuple[Place, tuple[ResourceKind, Look], ListFilter],
+        where: tuple[RegionAccess, tuple[ResourceKind, Look], ListFilter],
     ) -> list[Resource] | UnreadableRegion:
         place, (kind, look), tags = where
         attempt = 0

@@ -29,7 +29,7 @@ from gpucloud_alibaba.checkup import AlibabaCheckup
 from gpucloud_alibaba.clients import Clients
 from gpucloud_alibaba.console import AlibabaConsoleLog
 from gpucloud_alibaba.deadlines import AlibabaDeadlines
-from gpucloud_alibaba.describe import CLOUD, Place
+from gpucloud_alibaba.describe import CLOUD, RegionAccess
 from gpucloud_alibaba.market import AlibabaMarket
 from gpucloud_alibaba.own_images import AlibabaImages
 from gpucloud_alibaba.power import AlibabaPower
@@ -170,7 +170,7 @@ class AlibabaProvider:
         asked = Prefetch(account.number)
         regions = search.regions if search.regions is not None else account.regions()
         number = asked.result()
-        places = [Place(clients=account.clients, account=number, region=region) for region in regions]
+        places = [RegionAccess(clients=account.clients, account=number, region=region) for region in regions]
         return find.find(search, places, self._proof, account.sleep)
 
     def delete(self, ref: Ref, /) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.bring_up.acceptance import Measured, shortcomings
+from gpucloud.bring_up.acceptance import Measurements, shortcomings
 
 A100 = {
     "name": "NVIDIA A100-SXM4-40GB",
@@ -25,13 +25,15 @@ A100 = {
 RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
 
 
-def measured(changes: dict[int, dict[str, Any]] | None = None, *, count: int = 4, **pair: Any) -> Measured:
+def measured(
+    changes: dict[int, dict[str, Any]] | None = None, *, count: int = 4, **pair: Any
+) -> Measurements:
     gpus = [{"index": index, **A100, **(changes or {}).get(index, {})} for index in range(count)]
     pairs = [{"from": a, "to": b, "direct": True, "gbs": 240.0, **pair} for a, b in RING if count == 4]
-    return Measured.model_validate_json(json.dumps({"gpus": gpus, "pairs": pairs}))
+    return Measurements.model_validate_json(json.dumps({"gpus": gpus, "pairs": pairs}))
 
 
-def wrong(found: Measured, **wanted: Any) -> str:
+def wrong(found: Measurements, **wanted: Any) -> str:
     return "; ".join(shortcomings(found, **{"count": 4, "interconnect": "nvswitch", **wanted}))
 
 
@@ -69,7 +71,7 @@ def test_one_sick_gpu_of_four_is_named(change: dict[str, Any], said: str) -> Non
 
 
 def test_a_box_without_a_driver_and_one_with_a_gpu_too_few() -> None:
-    assert wrong(Measured(error="libcuda.so.1: cannot open")) == "libcuda.so.1: cannot open"
+    assert wrong(Measurements(error="libcuda.so.1: cannot open")) == "libcuda.so.1: cannot open"
     assert wrong(measured(count=3)) == "3 of 4 GPUs answer the driver"
 
 

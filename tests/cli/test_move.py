@@ -12,7 +12,7 @@ import pytest
 
 from gpucloud.api.moving import gpu_of, refuse_same_place, spec_elsewhere, transfer_of
 from gpucloud.errors import UsageError
-from gpucloud.journal.facts import Gpu, Offer, Place
+from gpucloud.journal.facts import BoughtOffer, Gpu, Place
 from gpucloud.market.catalog import Catalog
 from gpucloud.planning.volume_move import FreeNames
 from gpucloud.spec.model import Spec
@@ -211,7 +211,7 @@ def test_the_gpus_of_a_box_can_be_asked_for_elsewhere_whatever_their_count() -> 
     assert len(sizes) > 20
     for model, count in sizes:
         gpu = Gpu(model=model, count=count)
-        box = a_box(offer=Offer(instance_type="t", purchase=Purchase.SPOT, gpu=gpu))
+        box = a_box(offer=BoughtOffer(instance_type="t", purchase=Purchase.SPOT, gpu=gpu))
         [wish] = parse_requirements(Spec(gpu=gpu_of(box)).gpu or "")
         assert (wish.model, wish.min_count, wish.max_count) == (model, count, count)
 

@@ -21,8 +21,8 @@ from gpucloud.costs.budgets import (
     warnings,
 )
 from gpucloud.errors import BudgetError
-from gpucloud.journal.budgets import Action, Budget, Match, Per, Terms
-from gpucloud.journal.facts import Ceiling, Gpu, Node, Offer, Place, Price, Usage, Wanted
+from gpucloud.journal.budgets import Budget, BudgetAction, Match, Per, Terms
+from gpucloud.journal.facts import BoughtOffer, Ceiling, Gpu, Node, Place, Price, Usage, Wanted
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.plain import plain, reader
 from gpucloud.journal.records import Box
@@ -43,7 +43,7 @@ def a_budget(amount: str = "100", *, per: Per = Per.MONTH, match: Match = Match(
         per=per,
         match=match,
         warn=(50, 80, 100),
-        action=Action.REFUSE,
+        action=BudgetAction.REFUSE,
     )
     return Budget(id="budget:lab", name="lab", terms=replace(terms, **changes), by="me", at=NOW)
 
@@ -58,7 +58,9 @@ def billed(hours: float, *, ends_in: float | None, usd: str | None = "2", **chan
         "name": "old",
         "state": BoxState.READY,
         "place": Place(cloud="aws", region="us-east-1"),
-        "offer": Offer(instance_type="p5", purchase=Purchase.SPOT, gpu=Gpu(model="H100", count=Decimal(1))),
+        "offer": BoughtOffer(
+            instance_type="p5", purchase=Purchase.SPOT, gpu=Gpu(model="H100", count=Decimal(1))
+        ),
         "price": price,
         "usage": (usage,),
         "expires_at": None if ends_in is None else NOW + ends_in * HOUR,
@@ -130,7 +132,7 @@ def test_a_plan_is_refused_from_the_first_cent_above_and_says_the_three_figures(
     ) as told:
         refuse_over([over])
     assert (told.value.exit_code, told.value.error_class) == (7, "budget")
-    warns = standing(boxes, a_budget("35.99", action=Action.WARN), planned())
+    warns = standing(boxes, a_budget("35.99", action=BudgetAction.WARN), planned())
     refuse_over([warns])
     assert "would be exceeded" in warnings([warns])[0]
 
@@ -154,14 +156,14 @@ def test_a_budget_of_each_run_counts_the_boxes_of_one() -> None:
 def test_a_plan_ends_when_a_budget_that_ends_boxes_is_used_up() -> None:
     """Of 36 dollars 6 are spent and 10 committed: 20 are left, at 4 an hour, but for the last minute."""
     boxes, minute = [billed(3, ends_in=5)], timedelta(minutes=1)
-    down = a_budget("36", action=Action.DOWN)
+    down = a_budget("36", action=BudgetAction.DOWN)
     found = earlier_end([standing(boxes, down, planned("4"))], NOW, minute)
     assert found is not None
     assert (found.at, found.budget) == (NOW + 5 * HOUR - minute, "lab")
     assert earlier_end([standing(boxes, down, planned("2"))], NOW, minute) is None, "it ends before"
     refuses = standing(boxes, a_budget("36"), planned("4"))
     assert earlier_end([refuses], NOW, minute) is None, "that is not for this budget to say"
-    total = a_budget("36", action=Action.DOWN, per=Per.TOTAL)
+    total = a_budget("36", action=BudgetAction.DOWN, per=Per.TOTAL)
     endless = earlier_end([standing(boxes, total, planned("4", ends_in=None))], NOW, minute)
     assert endless == found, "a plan without an end is given one"
     for amount in ("16", "16.1"):
@@ -178,11 +180,11 @@ def test_a_budget_that_is_used_up_ends_the_boxes_it_counts_and_leaves_what_holds
         a_volume(owner="me", usage=billed(3, ends_in=5).usage),
     ]
     mine = Match(owners=("me",))
-    used = a_budget("18", action=Action.DOWN, match=mine)
+    used = a_budget("18", action=BudgetAction.DOWN, match=mine)
     assert to_end([used], boxes, NOW, MARKET) == {"b-1": "lab"}
     assert to_end([replace_amount(used, "18.01")], boxes, NOW, MARKET) == {}, "it is not all spent"
     assert to_end([a_budget("1")], boxes, NOW, MARKET) == {}, "it only refuses"
-    of_runs = a_budget("9", action=Action.DOWN, per=Per.RUN)
+    of_runs = a_budget("9", action=BudgetAction.DOWN, per=Per.RUN)
     runs = [
         billed(3, ends_in=5, nodes=(node,), run_id="r-1"),
         billed(9, ends_in=5, nodes=(node,), id="b-9", run_id="r-2"),

@@ -11,7 +11,7 @@ import pytest
 
 from gpucloud.costs.experience import experiences
 from gpucloud.journal.events import Intended, Made, StateChanged
-from gpucloud.journal.facts import Facts, NamedRef, Node, Offer, Place
+from gpucloud.journal.facts import BoughtOffer, Facts, NamedRef, Node, Place
 from gpucloud.journal.lifecycle import BoxState, Lease
 from gpucloud.journal.records import Box, SpotRun
 from gpucloud.journal.store import Journal
@@ -63,7 +63,7 @@ def test_the_journal_tells_of_spot_machines_until_they_were_last_seen(
     lease = Lease(host="h", boot="b", pid=1, started=1, beat=START)
     facts = Facts(
         place=Place(cloud="aws", region="us-east-1"),
-        offer=Offer(instance_type="g4dn.xlarge", purchase=purchase),
+        offer=BoughtOffer(instance_type="g4dn.xlarge", purchase=purchase),
     )
     box = journal.plan(
         Box, id="b-1", name="x", owner="me", run_id=None, op="op", expires_at=None, facts=facts, lease=lease

@@ -14,7 +14,7 @@ from gpucloud.costs.billed_resources import BilledResources
 from gpucloud.costs.focus import COLUMNS, resource_charges, rows
 from gpucloud.costs.periods import Granularity
 from gpucloud.costs.spend import charges
-from gpucloud.journal.facts import Gpu, Offer, Place, Price, Usage, Wanted
+from gpucloud.journal.facts import BoughtOffer, Gpu, Place, Price, Usage, Wanted
 from gpucloud.journal.records import Box, ResourceRow
 from gpucloud.resources import Ref, ResourceKind
 from gpucloud_pricing.billing import billing_of
@@ -58,7 +58,7 @@ def box(
     ]
     values: dict[str, Any] = {
         "place": Place(cloud=cloud, region="us-east-1", account="123456789012", zone="use1-az1"),
-        "offer": Offer(
+        "offer": BoughtOffer(
             instance_type="p4d.24xlarge",
             purchase=purchase,
             gpu=Gpu(model="A100", count=Decimal(8)),

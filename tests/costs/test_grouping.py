@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpucloud.costs.grouping import ChargeGroup, grouped, read_keys
 from gpucloud.costs.spend import Spend, spend_of
 from gpucloud.errors import UsageError
-from gpucloud.journal.facts import Gpu, Offer, Place, Price, Usage, Wanted
+from gpucloud.journal.facts import BoughtOffer, Gpu, Place, Price, Usage, Wanted
 from gpucloud.journal.records import Box
 from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.purchases import Purchase
@@ -56,7 +56,7 @@ def box(
         name=f"box-{number}",
         owner=owner,
         place=Place(cloud=cloud, region="a-region"),
-        offer=Offer(instance_type="x", purchase=Purchase.SPOT, gpu=kind),
+        offer=BoughtOffer(instance_type="x", purchase=Purchase.SPOT, gpu=kind),
         price=paid,
         wanted=Wanted(spec={} if team is None else {"tags": {"team": team}}),
         usage=tuple(parts.values()),

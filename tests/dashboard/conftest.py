@@ -12,7 +12,7 @@ import pytest
 
 from gpucloud import Client, Profile
 from gpucloud.dashboard.access import Access
-from gpucloud.dashboard.reading import Reader
+from gpucloud.dashboard.reading import PageReader
 from gpucloud.dashboard.server import serving
 from gpucloud_sandbox.client import Endpoint
 from tests.forked import ForkServer
@@ -32,9 +32,9 @@ class Scene:
     shell: Shell
     client: Client
 
-    def reader(self) -> Reader:
+    def reader(self) -> PageReader:
         """What reads for a page."""
-        return Reader(client=self.client, clock=lambda: datetime.now(UTC) + LATER)
+        return PageReader(client=self.client, clock=lambda: datetime.now(UTC) + LATER)
 
     @contextmanager
     def serving(self) -> Generator[Access]:

@@ -11,7 +11,7 @@ import pytest
 from gpucloud import Client, Profile
 from gpucloud.config import JOURNAL
 from gpucloud.dashboard.access import Access
-from gpucloud.dashboard.reading import Reader
+from gpucloud.dashboard.reading import PageReader
 from gpucloud.dashboard.server import serving
 from gpucloud.errors import UsageError
 from tests.dashboard.conftest import ask, token_of
@@ -24,7 +24,7 @@ def test_the_token_of_prometheus_leads_to_metrics_alone(tmp_path: Path) -> None:
     bearer = {"Authorization": "Bearer s3cret"}
     with (
         Client(profile=Profile({"GPUCLOUD_HOME": str(tmp_path)})) as client,
-        serving(Reader(client=client), 0, "s3cret") as served,
+        serving(PageReader(client=client), 0, "s3cret") as served,
     ):
         assert [ask(served.port, path, **bearer)[0] for path in OF_METRICS] == [200, 200, 404]
         assert "gpucloud_journal_read_timestamp_seconds" in ask(served.port, "/metrics", **bearer)[2]
@@ -41,7 +41,7 @@ def access(tmp_path: Path) -> Iterator[Access]:
     """A page of an empty journal."""
     with (
         Client(profile=Profile({"GPUCLOUD_HOME": str(tmp_path)})) as client,
-        serving(Reader(client=client), 0) as served,
+        serving(PageReader(client=client), 0) as served,
     ):
         yield served
 
@@ -146,6 +146,6 @@ def test_a_port_that_is_taken_is_named(access: Access, tmp_path: Path) -> None:
     with (
         Client(profile=Profile({"GPUCLOUD_HOME": str(tmp_path)})) as client,
         pytest.raises(UsageError, match=f"port {access.port} cannot be opened"),
-        serving(Reader(client=client), access.port),
+        serving(PageReader(client=client), access.port),
     ):
         pass

@@ -15,7 +15,7 @@ from gpucloud.dashboard import money
 from gpucloud.dashboard.page import STATIC, words
 from gpucloud.dashboard.timeline import timeline
 from gpucloud.journal import events
-from gpucloud.journal.facts import Facts, GuardReport, Node, Offer, Place, Price, Usage
+from gpucloud.journal.facts import BoughtOffer, Facts, GuardReport, Node, Place, Price, Usage
 from gpucloud.journal.lifecycle import BoxState, EndedBy
 from gpucloud.journal.records import Box, StoredEvent
 from gpucloud.journal.runs import Loss, RunState
@@ -111,9 +111,9 @@ def test_idle_money_is_the_part_of_the_price_that_gpus_do_not_use() -> None:
 
 
 def test_the_timeline_tells_what_happened_once() -> None:
-    offer = Offer(instance_type="g4dn.xlarge", purchase=Purchase.SPOT)
+    offer = BoughtOffer(instance_type="g4dn.xlarge", purchase=Purchase.SPOT)
     notice = Facts(guards=(GuardReport(at=0, idle_s=0, taken_back_at=1, health={}),))
-    happened: list[events.Event] = [
+    happened: list[events.JournalEvent] = [
         events.Intended(
             intent="n-1",
             op="o-1",

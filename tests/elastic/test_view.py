@@ -13,7 +13,7 @@ from gpucloud.elastic.view import view_of
 from gpucloud.journal.facts import Measured, Node
 from gpucloud.journal.lifecycle import BoxState, EndedBy, Lease
 from gpucloud.journal.records import Box, Run
-from gpucloud.journal.runs import Attempt, Failure, Loss, RunState, Slots, Work
+from gpucloud.journal.runs import AttemptRecord, Failure, Loss, RunState, Slots, Work
 from gpucloud.resources import State
 from tests.builders import START, a_box
 
@@ -39,7 +39,7 @@ def a_wish(names: tuple[str, ...] = (ONE,), **changes: Any) -> Run:
         "ended_at": None,
         "expires_at": None,
         "work": Work(spec={}, command="", slots=slots),
-        "attempts": (Attempt(box="b-1", at=START),),
+        "attempts": (AttemptRecord(box="b-1", at=START),),
         "detached": True,
         "unattended": True,
         "restart_at": None,
@@ -50,10 +50,10 @@ def a_wish(names: tuple[str, ...] = (ONE,), **changes: Any) -> Run:
     return Run(**(values | changes))
 
 
-def lost(loss: Loss, minutes: float = 0) -> tuple[Attempt, ...]:
+def lost(loss: Loss, minutes: float = 0) -> tuple[AttemptRecord, ...]:
     """An attempt that was lost then."""
     at = START + timedelta(minutes=minutes)
-    return (Attempt(box="b-1", at=at, loss=loss, lost_at=at, message="no capacity"),)
+    return (AttemptRecord(box="b-1", at=at, loss=loss, lost_at=at, message="no capacity"),)
 
 
 def states(box: Box | None, *runs: Run) -> list[str]:

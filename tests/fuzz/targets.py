@@ -35,7 +35,7 @@ from gpucloud.elastic.cluster_file import load_cluster
 from gpucloud.elastic.kubernetes.join import Joining, Program
 from gpucloud.elastic.slurm import states
 from gpucloud.errors import GpucloudError, UsageError
-from gpucloud.journal.budgets import Action, Per, Terms
+from gpucloud.journal.budgets import BudgetAction, Per, Terms
 from gpucloud.journal.errors import JournalError
 from gpucloud.journal.events import VERSION, UnreadableEventError, read, read_ready_note
 from gpucloud.journal.plain import plain, reader
@@ -238,7 +238,7 @@ def budget_options(data: bytes) -> None:
         per=Per.MONTH,
         match=budget._read_match(match.split() if match else ()),
         warn=budget._read_percentages(warn or "50"),
-        action=Action.REFUSE,
+        action=BudgetAction.REFUSE,
     )
     text = json.dumps(plain(terms))
     assert reader(Terms)(json.loads(text)) == terms

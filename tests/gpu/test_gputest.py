@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.bring_up.acceptance import Measured, program, shortcomings
+from gpucloud.bring_up.acceptance import Measurements, program, shortcomings
 
 KERNELS = files("gpucloud_templates").joinpath("gputest", "kernels.cu")
 SMALL = (
@@ -34,13 +34,13 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, libraries: Path, *code: str, **faults: str) -> Measured:
+def run(folder: Path, libraries: Path, *code: str, **faults: str) -> Measurements:
     file = folder / "gputest.pyz"
     file.write_bytes(program())
     command = [sys.executable, "-c", *code, str(file)] if code else [sys.executable, str(file)]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries), **faults}
     done = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
-    return Measured.model_validate_json(done.stdout)
+    return Measurements.model_validate_json(done.stdout)
 
 
 def test_kernels_and_program_agree(tmp_path: Path, libraries: Path) -> None:

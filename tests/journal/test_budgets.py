@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud.errors import BudgetError
-from gpucloud.journal.budgets import Action, Match, Per, Terms
+from gpucloud.journal.budgets import BudgetAction, Match, Per, Terms
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Ceiling, Facts
 from gpucloud.journal.lifecycle import BoxState
@@ -24,7 +24,9 @@ from tests.journal.test_store import NOW, a_lease, clock
 from tests.journals import open_journal
 
 MARKET = Market.load()
-TERMS = Terms(amount=Decimal(35), currency="USD", per=Per.MONTH, match=Match(), warn=(), action=Action.REFUSE)
+TERMS = Terms(
+    amount=Decimal(35), currency="USD", per=Per.MONTH, match=Match(), warn=(), action=BudgetAction.REFUSE
+)
 
 
 def plan(journal: Journal, name: str, owner: str = "me") -> Box:

@@ -9,12 +9,12 @@ import pytest
 from gpucloud.journal.lifecycle import (
     CONSISTENCY_WINDOW,
     LEASE_TIMEOUT,
-    Action,
     BoxState,
     Claim,
     Lease,
     Phase,
-    Seen,
+    RecoveryStep,
+    Sighting,
     claim_on,
     may_become,
     new_id,
@@ -27,37 +27,61 @@ YOUNG = timedelta(minutes=1)
 OLD = CONSISTENCY_WINDOW
 
 RECOVERY = [
-    (Phase.CREATE_OPEN, Seen.THERE, YOUNG, Action.ADOPT, "what a lost answer made is written down"),
-    (Phase.CREATE_OPEN, Seen.THERE, OLD, Action.ADOPT, "however late it is found"),
-    (Phase.CREATE_OPEN, Seen.ENDING, YOUNG, Action.ADOPT, "even when it is ending already"),
-    (Phase.CREATE_OPEN, Seen.TERMINAL, YOUNG, Action.CLOSE, "what ended by itself is proof enough"),
-    (Phase.CREATE_OPEN, Seen.ABSENT, YOUNG, Action.WAIT, "an empty list proves nothing while it may lag"),
-    (Phase.CREATE_OPEN, Seen.ABSENT, OLD, Action.CLOSE, "after the window nothing will appear any more"),
+    (Phase.CREATE_OPEN, Sighting.THERE, YOUNG, RecoveryStep.ADOPT, "what a lost answer made is written down"),
+    (Phase.CREATE_OPEN, Sighting.THERE, OLD, RecoveryStep.ADOPT, "however late it is found"),
+    (Phase.CREATE_OPEN, Sighting.ENDING, YOUNG, RecoveryStep.ADOPT, "even when it is ending already"),
+    (Phase.CREATE_OPEN, Sighting.TERMINAL, YOUNG, RecoveryStep.CLOSE, "what ended by itself is proof enough"),
     (
         Phase.CREATE_OPEN,
-        Seen.UNREADABLE,
+        Sighting.ABSENT,
+        YOUNG,
+        RecoveryStep.WAIT,
+        "an empty list proves nothing while it may lag",
+    ),
+    (
+        Phase.CREATE_OPEN,
+        Sighting.ABSENT,
         OLD,
-        Action.WAIT,
+        RecoveryStep.CLOSE,
+        "after the window nothing will appear any more",
+    ),
+    (
+        Phase.CREATE_OPEN,
+        Sighting.UNREADABLE,
+        OLD,
+        RecoveryStep.WAIT,
         "a region that cannot be read proves nothing, ever",
     ),
-    (Phase.MADE, Seen.THERE, YOUNG, Action.DELETE, "what is not wanted is deleted"),
-    (Phase.MADE, Seen.ENDING, YOUNG, Action.DELETE, "asking again does no harm"),
-    (Phase.MADE, Seen.ABSENT, YOUNG, Action.DELETE, "an id that is not shown yet is deleted by id"),
-    (Phase.MADE, Seen.ABSENT, OLD, Action.DELETE, "absence alone never closes what was made"),
-    (Phase.MADE, Seen.TERMINAL, YOUNG, Action.CLOSE, "the cloud says itself that it is over"),
-    (Phase.MADE, Seen.UNREADABLE, YOUNG, Action.WAIT, "nothing is concluded blind"),
-    (Phase.DELETE_ASKED, Seen.THERE, YOUNG, Action.DELETE, "an ignored deletion is asked for again"),
-    (Phase.DELETE_ASKED, Seen.ENDING, YOUNG, Action.WAIT, "it is on its way"),
-    (Phase.DELETE_ASKED, Seen.ENDING, OLD, Action.DELETE, "a deletion that hangs is asked for again"),
-    (Phase.DELETE_ASKED, Seen.ABSENT, YOUNG, Action.LOOK_AGAIN, "gone once is looked at once more"),
-    (Phase.DELETE_ASKED, Seen.TERMINAL, YOUNG, Action.CLOSE, "the terminal state is proof"),
-    (Phase.DELETE_ASKED, Seen.UNREADABLE, OLD, Action.WAIT, "still owed"),
-    (Phase.GONE_ONCE, Seen.ABSENT, YOUNG, Action.WAIT, "the second look comes after the window"),
-    (Phase.GONE_ONCE, Seen.ABSENT, OLD, Action.CLOSE, "absent twice, a window apart"),
-    (Phase.GONE_ONCE, Seen.THERE, OLD, Action.DELETE, "it came back: the list had lagged"),
-    (Phase.GONE_ONCE, Seen.ENDING, YOUNG, Action.WAIT, "it is on its way after all"),
-    (Phase.GONE_ONCE, Seen.TERMINAL, YOUNG, Action.CLOSE, "the terminal state is proof"),
-    (Phase.GONE_ONCE, Seen.UNREADABLE, OLD, Action.WAIT, "nothing is concluded blind"),
+    (Phase.MADE, Sighting.THERE, YOUNG, RecoveryStep.DELETE, "what is not wanted is deleted"),
+    (Phase.MADE, Sighting.ENDING, YOUNG, RecoveryStep.DELETE, "asking again does no harm"),
+    (Phase.MADE, Sighting.ABSENT, YOUNG, RecoveryStep.DELETE, "an id that is not shown yet is deleted by id"),
+    (Phase.MADE, Sighting.ABSENT, OLD, RecoveryStep.DELETE, "absence alone never closes what was made"),
+    (Phase.MADE, Sighting.TERMINAL, YOUNG, RecoveryStep.CLOSE, "the cloud says itself that it is over"),
+    (Phase.MADE, Sighting.UNREADABLE, YOUNG, RecoveryStep.WAIT, "nothing is concluded blind"),
+    (
+        Phase.DELETE_ASKED,
+        Sighting.THERE,
+        YOUNG,
+        RecoveryStep.DELETE,
+        "an ignored deletion is asked for again",
+    ),
+    (Phase.DELETE_ASKED, Sighting.ENDING, YOUNG, RecoveryStep.WAIT, "it is on its way"),
+    (
+        Phase.DELETE_ASKED,
+        Sighting.ENDING,
+        OLD,
+        RecoveryStep.DELETE,
+        "a deletion that hangs is asked for again",
+    ),
+    (Phase.DELETE_ASKED, Sighting.ABSENT, YOUNG, RecoveryStep.LOOK_AGAIN, "gone once is looked at once more"),
+    (Phase.DELETE_ASKED, Sighting.TERMINAL, YOUNG, RecoveryStep.CLOSE, "the terminal state is proof"),
+    (Phase.DELETE_ASKED, Sighting.UNREADABLE, OLD, RecoveryStep.WAIT, "still owed"),
+    (Phase.GONE_ONCE, Sighting.ABSENT, YOUNG, RecoveryStep.WAIT, "the second look comes after the window"),
+    (Phase.GONE_ONCE, Sighting.ABSENT, OLD, RecoveryStep.CLOSE, "absent twice, a window apart"),
+    (Phase.GONE_ONCE, Sighting.THERE, OLD, RecoveryStep.DELETE, "it came back: the list had lagged"),
+    (Phase.GONE_ONCE, Sighting.ENDING, YOUNG, RecoveryStep.WAIT, "it is on its way after all"),
+    (Phase.GONE_ONCE, Sighting.TERMINAL, YOUNG, RecoveryStep.CLOSE, "the terminal state is proof"),
+    (Phase.GONE_ONCE, Sighting.UNREADABLE, OLD, RecoveryStep.WAIT, "nothing is concluded blind"),
 ]
 
 
@@ -65,7 +89,7 @@ RECOVERY = [
     ("phase", "seen", "age", "action", "why"), RECOVERY, ids=[row[-1] for row in RECOVERY]
 )
 def test_recovery_does_what_the_table_says(
-    phase: Phase, seen: Seen, age: timedelta, action: Action, why: str
+    phase: Phase, seen: Sighting, age: timedelta, action: RecoveryStep, why: str
 ) -> None:
     """Each row is one situation after a crash, and its sentence."""
     assert reconcile(phase, seen, age=age) is action, why
@@ -73,14 +97,14 @@ def test_recovery_does_what_the_table_says(
 
 def test_every_situation_has_a_row() -> None:
     """No pair of phase and sight is left to chance."""
-    assert {(phase, seen) for phase, seen, *_ in RECOVERY} == {(p, s) for p in Phase for s in Seen}
+    assert {(phase, seen) for phase, seen, *_ in RECOVERY} == {(p, s) for p in Phase for s in Sighting}
 
 
 def test_nothing_made_is_ever_closed_without_the_clouds_word() -> None:
     """A thing with an id is closed only when it was seen terminal, or absent after a deletion."""
-    for seen in Seen:
-        if seen is not Seen.TERMINAL:
-            assert reconcile(Phase.MADE, seen, age=timedelta(days=9)) is not Action.CLOSE
+    for seen in Sighting:
+        if seen is not Sighting.TERMINAL:
+            assert reconcile(Phase.MADE, seen, age=timedelta(days=9)) is not RecoveryStep.CLOSE
 
 
 def test_over_is_over() -> None:

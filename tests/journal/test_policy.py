@@ -11,7 +11,7 @@ import pytest
 
 from gpucloud.errors import PolicyError
 from gpucloud.journal.events import Seen, StateChanged
-from gpucloud.journal.facts import Ceiling, Facts, Offer, Place, Wanted
+from gpucloud.journal.facts import BoughtOffer, Ceiling, Facts, Place, Wanted
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.records import Box
@@ -100,7 +100,7 @@ def test_of_two_stopped_boxes_that_start_at_once_the_second_sees_what_the_first_
     check = StartCheck(MARKET, clock, Decimal(1), NOW + timedelta(hours=1))
     facts = Facts(
         place=Place(cloud="aws", region="us-east-1"),
-        offer=Offer(instance_type="g4dn.xlarge", purchase=Purchase.ON_DEMAND),
+        offer=BoughtOffer(instance_type="g4dn.xlarge", purchase=Purchase.ON_DEMAND),
     )
     for name in ("a", "b"):
         box = plan(journal, name)

@@ -15,8 +15,8 @@ from gpucloud.journal.facts import Facts
 from gpucloud.journal.lifecycle import Claim, Lease
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import (
-    Attempt,
     AttemptPlace,
+    AttemptRecord,
     Failure,
     Loss,
     RunState,
@@ -82,7 +82,7 @@ def test_a_run_has_its_work_and_its_attempts_after_a_replay_too(journal: Journal
     assert (run.state, run.work, run.detached, run.box) == (RunState.RUNNING, WORK, True, "b-2")
     first, second = run.attempts
     assert (first.box, first.loss, first.place) == ("b-1", Loss.INTERRUPTION, PLACE)
-    assert second == Attempt(box="b-2", at=START)
+    assert second == AttemptRecord(box="b-2", at=START)
     assert [each.number for each in journal.history(run.id)] == list(range(1, run.number + 1))
     journal.release(run)
     before = journal.runs(owner="me")

@@ -14,7 +14,7 @@ from gpucloud.journal.events import RunAttempted, RunLost
 from gpucloud.journal.facts import GuardReport, Place
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box, Holding, Run, StoredEvent
-from gpucloud.journal.runs import Attempt, Loss, RunState, Work
+from gpucloud.journal.runs import AttemptRecord, Loss, RunState, Work
 from gpucloud.monitor.notices import Notice, of_budget, of_run_event, of_state, of_unusual_day
 from tests.builders import START, a_volume
 from tests.costs.test_budgets import NOW, a_budget, billed, standing
@@ -128,7 +128,9 @@ def test_a_deadline_that_was_moved_is_told_again_and_one_that_was_not_has_the_sa
 
 def test_a_run_that_waits_is_told_once_and_its_tries_are_no_news() -> None:
     times = [START + n * MINUTE for n in range(3)]
-    tries = tuple(Attempt(box="b", at=at, lost_at=at, loss=Loss.CAPACITY, message="none") for at in times)
+    tries = tuple(
+        AttemptRecord(box="b", at=at, lost_at=at, loss=Loss.CAPACITY, message="none") for at in times
+    )
     run = Run(
         id="run-1",
         run_id="r",

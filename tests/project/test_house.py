@@ -56,8 +56,8 @@ LONGEST = 59
 FILES_OUTSIDE_ROOMS = 8
 PRODUCT = [PACKAGE, *(ROOT / name for name in ("providers", "pricing", "templates", "sandbox"))]
 LONGEST_FILE = 600
-UNCOUNTED = ("gpucloud/journal/", "sandbox/", "templates/")
-"""The journal is being rewritten; each emulated cloud, and each program for boxes, stands for itself."""
+UNCOUNTED = ("sandbox/", "templates/")
+"""Each emulated cloud, and each program for boxes, stands for itself."""
 TWO_THINGS = frozenset(
     {
         # a namespace or value of the client, and the ability of a provider that it asks
@@ -66,6 +66,10 @@ TWO_THINGS = frozenset(
         *("AttemptDocument", "ShareDocument", "SourceDocument", "TroubleDocument", "UnreadDocument"),
         "CallDocument",  # a call that the sandbox received, and one that was audited
         *("Part", "Snapshot"),  # of the public library of prices, and of the public API
+        *("Box", "Run", "Volume"),  # what the journal has of it, and what a program does with it
+        *("Price", "Usage"),  # as the journal keeps it, and of the library of prices
+        "Recovered",  # what the journal notes of a box, and what the call returns
+        *("Database", "Writer"),  # what the journal asks of a database, and what each database has
     }
 )
 """The names that several classes have."""

@@ -19,7 +19,7 @@ from gpucloud.journal.facts import Price
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
-from gpucloud.purchase.attempt import BootData, Terms
+from gpucloud.purchase.attempt import BootData, LaunchTerms
 from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import launch
 from gpucloud.runtime.context import Context
@@ -75,7 +75,7 @@ def context_of(folder: Path) -> Context:
 def launched(folder: Path, cloud: str, **changes: Any) -> Box:
     """A box whose guest does nothing about its end."""
     context = context_of(folder)
-    terms = Terms(
+    terms = LaunchTerms(
         box="b-1",
         name="x",
         run_id=None,

@@ -18,7 +18,7 @@ from gpucloud.errors import (
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.runs import Loss
 from gpucloud.runs.record import RestartAskedError, failed, loss_of
-from gpucloud.ssh.client import ConnectionFailedError, Failure
+from gpucloud.ssh.client import ConnectionFailedError, ConnectionFailure
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,11 @@ from gpucloud.ssh.client import ConnectionFailedError, Failure
     [
         (BoxLostError("x", taken_back=True), Loss.INTERRUPTION, "its cloud took it back"),
         (BoxLostError("x", taken_back=False), None, "its deadline, its idle limit or a user ended it"),
-        (ConnectionFailedError("x", failure=Failure.UNREACHABLE), Loss.HARDWARE, "it answers no more"),
+        (
+            ConnectionFailedError("x", failure=ConnectionFailure.UNREACHABLE),
+            Loss.HARDWARE,
+            "it answers no more",
+        ),
         (UnfitError("x"), Loss.HARDWARE, "its GPUs are not those that were rented"),
         (NotReadyError("x"), None, "its image or its set-up is wrong: another box would be the same"),
         (CloudError("x", error_class=ErrorClass.CAPACITY, cloud="aws"), Loss.CAPACITY, "no stock"),
@@ -49,7 +53,9 @@ def test_only_a_lost_box_no_capacity_and_a_request_are_losses(
     assert loss_of(error) is loss, sentence
 
 
-@pytest.mark.parametrize("error", [UnfitError("x"), ConnectionFailedError("x", failure=Failure.BROKEN)])
+@pytest.mark.parametrize(
+    "error", [UnfitError("x"), ConnectionFailedError("x", failure=ConnectionFailure.BROKEN)]
+)
 def test_a_run_that_ends_with_lost_hardware_says_so_in_its_class(error: GpucloudError) -> None:
     failure = failed(error).failure
     assert failure is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpucloud.journal.facts import Node, Offer, Place, Usage, Wanted
+from gpucloud.journal.facts import BoughtOffer, Node, Place, Usage, Wanted
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.resources import State
@@ -107,7 +107,7 @@ def test_only_a_ready_box_of_one_node_whose_spec_says_so_is_looked_after(
 
 def test_the_place_of_a_faulty_box_is_left_out_and_its_region_after_two() -> None:
     at = Place(cloud="aws", region="r1", zone="z1")
-    offer = Offer(instance_type="t.large", purchase=Purchase.SPOT)
+    offer = BoughtOffer(instance_type="t.large", purchase=Purchase.SPOT)
     first = lineage([], place=at, offer=offer)
     assert avoided_by(first, NOW) == Avoided(places=frozenset({("aws", "r1", "z1", "t.large")}))
     before = a_box(place=replace(at, zone="z2"), offer=offer, ended_at=NOW - timedelta(minutes=5))

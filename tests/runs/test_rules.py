@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpucloud.errors import PriceError
 from gpucloud.journal.facts import Node
 from gpucloud.journal.lifecycle import BoxState, EndedBy
-from gpucloud.journal.runs import Attempt, AttemptPlace, Loss, RunState, Work
+from gpucloud.journal.runs import AttemptPlace, AttemptRecord, Loss, RunState, Work
 from gpucloud.resources import State
 from gpucloud.runs.rules import (
     DeadlinePassedError,
@@ -47,16 +47,16 @@ LOSSES = {
 PLACE = AttemptPlace(cloud="aws", region="r1", zone="z1", instance_type="t.large", purchase="spot")
 
 
-def attempts(history: str) -> tuple[Attempt, ...]:
+def attempts(history: str) -> tuple[AttemptRecord, ...]:
     """Lost attempts, each a letter of :data:`LOSSES`; ``+`` after one: a newer checkpoint was complete."""
-    made: list[Attempt] = []
+    made: list[AttemptRecord] = []
     checkpoint: str | None = None
     for position, letter in enumerate(history):
         if letter == "+":
             checkpoint = f"c{position}"
             made[-1] = replace(made[-1], checkpoint=checkpoint)
             continue
-        lost = Attempt(
+        lost = AttemptRecord(
             box=f"b-{position}",
             at=START,
             lost_at=START,
@@ -139,13 +139,13 @@ def test_no_attempt_is_begun_that_ends_before_it_has_booted(history: str, left_s
 OFFERS = ("aws/r1/z1", "aws/r1/z2", "aws/r2/z3", "azure/r1/")
 
 
-def lost_at(*places: str, loss: Loss = Loss.INTERRUPTION, at: datetime = START) -> list[Attempt]:
+def lost_at(*places: str, loss: Loss = Loss.INTERRUPTION, at: datetime = START) -> list[AttemptRecord]:
     """Attempts that were lost in these places, cloud/region/zone."""
-    made: list[Attempt] = []
+    made: list[AttemptRecord] = []
     for place in places:
         cloud, region, zone = place.split("/")
         where = replace(PLACE, cloud=cloud, region=region, zone=zone)
-        made.append(Attempt(box="b", at=at, lost_at=at, loss=loss, message="", place=where))
+        made.append(AttemptRecord(box="b", at=at, lost_at=at, loss=loss, message="", place=where))
     return made
 
 
@@ -247,11 +247,11 @@ def test_the_rounds_of_a_wait_are_no_restarts_and_other_losses_are() -> None:
     assert restarts_after(waits, lost) == 1
     assert restarts_after(work(), lost) == len(lost), "without --wait each takes one"
     assert end_of_wait(waits, lost) == START + timedelta(seconds=WAIT_S)
-    assert end_of_wait(waits, [*lost, Attempt(box="b", at=START)]) is None, "it has a box"
+    assert end_of_wait(waits, [*lost, AttemptRecord(box="b", at=START)]) is None, "it has a box"
     assert end_of_wait(work(), lost) is None
     assert isinstance(after_loss(waits, attempts("cicci"), None, START), Restart)
     assert after_loss(waits, attempts("iii+i"), None, START) == NoRestart(), "restarts are as many as before"
-    told = job_environment("r-1", waits, (*lost, Attempt(box="b", at=START)))
+    told = job_environment("r-1", waits, (*lost, AttemptRecord(box="b", at=START)))
     assert told["GPUCLOUD_RESTARTS"] == "1"
 
 
@@ -296,7 +296,7 @@ def test_every_restart_has_what_is_left_of_a_budget_whatever_the_currency_and_th
 
 
 def test_a_command_is_told_its_run_and_its_restarts() -> None:
-    under_way = Attempt(box="b", at=START)
+    under_way = AttemptRecord(box="b", at=START)
     told = job_environment("r-1", work(), (*attempts("ic"), under_way))
     assert told == {"GPUCLOUD_RUN_ID": "r-1", "GPUCLOUD_RESTARTS": "2"}
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gpucloud.journal.facts import Offer, Place, SavedSet
+from gpucloud.journal.facts import BoughtOffer, Place, SavedSet
 from gpucloud.runs.saved import too_large
 from gpucloud_pricing.purchases import Purchase
 from tests.builders import a_box
@@ -35,7 +35,7 @@ def test_a_checkpoint_that_does_not_fit_into_the_notice_of_a_spot_box_is_told(
     cloud: str, purchase: Purchase, said: bool
 ) -> None:
     place = Place(cloud=cloud, account="a", region="r", zone="z")
-    box = a_box(place=place, offer=Offer(instance_type="t", purchase=purchase))
+    box = a_box(place=place, offer=BoughtOffer(instance_type="t", purchase=purchase))
     words = too_large(SAVED, box)
     assert (words is not None) == said
     if words is not None:

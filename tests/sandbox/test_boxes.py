@@ -20,7 +20,7 @@ import pytest
 from gpucloud.ssh.boot import boot_state, gpu_list, is_model, rotate_host_key
 from gpucloud.ssh.client import (
     ConnectionFailedError,
-    Failure,
+    ConnectionFailure,
     Target,
     client,
     connect,
@@ -131,7 +131,7 @@ def test_the_host_key_of_the_user_data_is_worth_nothing_after_the_first_connecti
     pin(keys, "i-1", [one_time])
     with pytest.raises(ConnectionFailedError) as error:
         connect(target)
-    assert error.value.failure is Failure.HOST_KEY
+    assert error.value.failure is ConnectionFailure.HOST_KEY
 
 
 @pytest.mark.parametrize("lost", ["before the box changes", "after the box changed"])
@@ -165,7 +165,7 @@ def test_an_impostor_with_another_host_key_gets_nothing(rental: Rental) -> None:
     disconnect(target)
     with pytest.raises(ConnectionFailedError) as error:
         run(moved, ["touch", "was-here"])
-    assert error.value.failure is Failure.HOST_KEY
+    assert error.value.failure is ConnectionFailure.HOST_KEY
     assert "nothing was sent" in (error.value.hint or "")
     assert not list((rental.folder / "boxes" / "i-2").rglob("was-here"))
 
@@ -179,7 +179,7 @@ def test_only_the_boxs_own_key_and_user_get_in(rental: Rental) -> None:
     for wrong in (replace(target, user="root"), replace(target, keys=stranger)):
         with pytest.raises(ConnectionFailedError) as error:
             connect(wrong)
-        assert error.value.failure is Failure.AUTH
+        assert error.value.failure is ConnectionFailure.AUTH
 
 
 def test_files_there_and_back_are_byte_identical(target: Target, tmp_path: Path) -> None:
@@ -492,11 +492,11 @@ def test_nobody_behind_the_port_is_told_as_refused_and_a_silent_proxy_as_unreach
     until(lambda: not (rental.folder / "boxes" / "i-1" / "root").exists())
     with pytest.raises(ConnectionFailedError) as error:
         connect(target)
-    assert error.value.failure is Failure.REFUSED
+    assert error.value.failure is ConnectionFailure.REFUSED
     dropped = replace(target, proxy_command="sh -c 'echo timed out, a firewall drops it >&2; exit 1' %h %p")
     with pytest.raises(ConnectionFailedError) as error:
         connect(dropped)
-    assert error.value.failure is Failure.UNREACHABLE
+    assert error.value.failure is ConnectionFailure.UNREACHABLE
 
 
 def test_an_id_that_is_no_folder_name_is_refused(rental: Rental) -> None:

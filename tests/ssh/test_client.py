@@ -12,7 +12,7 @@ import pytest
 
 from gpucloud.errors import UsageError
 from gpucloud.ssh.boot import DriverGpu, is_model, parse_gpus
-from gpucloud.ssh.client import Failure, Target, client, connect, explain_failure
+from gpucloud.ssh.client import ConnectionFailure, Target, client, connect, explain_failure
 from gpucloud.ssh.keys import create_keys, delete_keys, find_program, pinned, renew_host_key
 from gpucloud_pricing.gpu_models import MODELS
 from tests.waiting import until
@@ -150,22 +150,22 @@ def test_a_socket_path_that_no_system_takes_is_refused(
 @pytest.mark.parametrize(
     ("said", "failure"),
     [
-        ("ssh: connect to host 203.0.113.7 port 22: Connection timed out", Failure.UNREACHABLE),
-        ("ssh: connect to host 203.0.113.7 port 22: No route to host", Failure.UNREACHABLE),
+        ("ssh: connect to host 203.0.113.7 port 22: Connection timed out", ConnectionFailure.UNREACHABLE),
+        ("ssh: connect to host 203.0.113.7 port 22: No route to host", ConnectionFailure.UNREACHABLE),
         (
             "connect to host 203.0.113.7 port 22: timed out (no such address, or a firewall drops it)\n"
             "kex_exchange_identification: Connection closed by remote host\n"
             "Connection closed by UNKNOWN port 65535",
-            Failure.UNREACHABLE,
+            ConnectionFailure.UNREACHABLE,
         ),
-        ("ssh: connect to host 203.0.113.7 port 22: Connection refused", Failure.REFUSED),
-        ("Host key verification failed.", Failure.HOST_KEY),
-        ("gpucloud@203.0.113.7: Permission denied (publickey).", Failure.AUTH),
-        ("client_loop: send disconnect: Broken pipe", Failure.BROKEN),
+        ("ssh: connect to host 203.0.113.7 port 22: Connection refused", ConnectionFailure.REFUSED),
+        ("Host key verification failed.", ConnectionFailure.HOST_KEY),
+        ("gpucloud@203.0.113.7: Permission denied (publickey).", ConnectionFailure.AUTH),
+        ("client_loop: send disconnect: Broken pipe", ConnectionFailure.BROKEN),
     ],
 )
 def test_a_changed_address_is_told_apart_from_a_wrong_key_and_an_impostor(
-    said: str, failure: Failure
+    said: str, failure: ConnectionFailure
 ) -> None:
     assert explain_failure(said) is failure
 

@@ -25,7 +25,7 @@ from gpucloud.clouds.cloud import Clouds
 from gpucloud.clouds.profile import Profile
 from gpucloud.errors import CloudError, ErrorClass, UsageError
 from gpucloud.journal.errors import JournalError, UnreachableError
-from gpucloud.journal.postgresql.address import Tokens, read_address
+from gpucloud.journal.postgresql.address import LoginTokens, read_address
 from gpucloud.journal.postgresql.migration import migrate
 from gpucloud.journal.postgresql.users import apply_users
 from gpucloud.journal.store import Journal
@@ -121,7 +121,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield made
 
 
-def journal(url: str, tokens: Tokens | None = None) -> Journal:
+def journal(url: str, tokens: LoginTokens | None = None) -> Journal:
     return Journal.connect(url, clock, kind="real", tokens=tokens)
 
 

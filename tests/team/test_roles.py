@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from gpucloud.errors import UsageError
-from gpucloud.journal.budgets import Action, Match, Per, Terms
+from gpucloud.journal.budgets import BudgetAction, Match, Per, Terms
 from gpucloud.journal.errors import ForbiddenError, JournalError
 from gpucloud.journal.events import Extended, StateChanged
 from gpucloud.journal.facts import Facts
@@ -53,7 +53,9 @@ def plan(journal: Journal, owner: str, name: str = "x") -> Box:
     )
 
 
-BUDGET = Terms(amount=Decimal(5), currency="USD", per=Per.DAY, match=Match(), warn=(), action=Action.REFUSE)
+BUDGET = Terms(
+    amount=Decimal(5), currency="USD", per=Per.DAY, match=Match(), warn=(), action=BudgetAction.REFUSE
+)
 ACTIONS: dict[str, Callable[[Journal, Box], object]] = {
     "look": lambda journal, _: journal.boxes(owner=None)[0],
     "plan its own": lambda journal, _: plan(journal, str(journal.identity), "new"),

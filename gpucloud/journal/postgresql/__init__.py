@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpucloud.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucloud.journal.postgresql.address import Tokens
+    from gpucloud.journal.postgresql.address import LoginTokens
     from gpucloud.journal.postgresql.database import Database
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -42,7 +42,9 @@ def needing_psycopg() -> Generator[None]:
         ) from error
 
 
-def open_journal(url: str, *, kind: str, spool: Path | None = None, tokens: Tokens | None = None) -> Database:
+def open_journal(
+    url: str, *, kind: str, spool: Path | None = None, tokens: LoginTokens | None = None
+) -> Database:
     """Opens the journal of a URL, as :meth:`gpucloud.journal.store.Journal.connect`.
 
     Raises:

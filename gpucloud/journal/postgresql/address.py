@@ -16,7 +16,7 @@ VERIFY = "verify-full"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-class Tokens(Protocol):
+class LoginTokens(Protocol):
     """Gives what logs in at a server in place of a password, from a cloud of this name; it does not last."""
 
     def __call__(self, cloud: str, *, host: str, port: int, user: str) -> str:
@@ -38,7 +38,7 @@ class Address:
     parameters: Mapping[str, str] = field(repr=False)
     schema: str
     auth: str = ""
-    tokens: Tokens | None = field(default=None, repr=False)
+    tokens: LoginTokens | None = field(default=None, repr=False)
 
     def token(self) -> str | None:
         """A new token for a connection; ``None`` where none is used.
@@ -68,7 +68,7 @@ class Address:
         return f"postgresql://{user}{place}/{shown['dbname']}{service} (schema {self.schema})"
 
 
-def read_address(url: str, tokens: Tokens | None = None) -> Address:
+def read_address(url: str, tokens: LoginTokens | None = None) -> Address:
     """Reads the URL of a journal: one of libpq, with ``schema`` and ``auth`` as further parameters.
 
     What it does not name comes from where libpq looks for it: ``PGHOST``, ``PGSERVICE``, ``PGPASSFILE`` …

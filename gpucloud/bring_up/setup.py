@@ -20,7 +20,7 @@ from gpucloud.spec.model import Spec
 from gpucloud.ssh.boot import LOG_BYTES, LOG_LINES
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run
 from gpucloud.ssh.environment import ENVIRONMENT, LOAD, STORE, environment_text, values_in
-from gpucloud.ssh.job import SETUP, WAIT_S, JobLostError, jobs, start, stop, wait
+from gpucloud.ssh.job import SETUP, WAIT_S, JobLostError, jobs, new_id, start, stop, wait
 from gpucloud.ssh.logs import job_files
 
 T = TypeVar("T")
@@ -94,10 +94,10 @@ def set_up(context: Context, box: Box, nodes: Sequence[Target], commands: str | 
     script = f"{_SET_UP}{commands}\n".encode()
     for node in nodes:  # a new login has the groups that the boot has given the user, such as docker
         context.tasks.run(partial(disconnect, node))
+    token = new_id()
     for node in nodes:
-        _patiently(
-            context, box, node, partial(start, node, script, SETUP), partial(_start_again, node, script)
-        )
+        begin = partial(start, node, script, SETUP, token=token)
+        _patiently(context, box, node, begin, begin)
     for node in nodes:
         code = _exit_code(context, box, node)
         if code:
@@ -116,12 +116,6 @@ def end_setup(context: Context, nodes: Sequence[Target]) -> None:
         if context.tasks.run(partial(_runs, node)):
             context.tell("setup", f"ending the setup that still runs on {node.alias}")
             context.tasks.run(partial(stop, node, SETUP))
-
-
-def _start_again(node: Target, script: bytes) -> None:
-    """Starts the commands, unless they run: a connection was lost while they were started."""
-    if not _runs(node):
-        start(node, script, SETUP)
 
 
 def _runs(node: Target) -> bool:

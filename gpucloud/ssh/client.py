@@ -244,6 +244,11 @@ def run(
         raise ConnectionFailedError(
             f"{argv[0]} on {target.alias} {error}", failure=ConnectionFailure.BROKEN
         ) from error
+    if done.code < 0:  # nobody knows how far the command has come
+        raise ConnectionFailedError(
+            f"{argv[0]} on {target.alias}: ssh was ended by signal {-done.code}",
+            failure=ConnectionFailure.BROKEN,
+        )
     check_not_broken(target, done.code, done.err.decode(errors="replace"))
     return done
 

@@ -50,10 +50,15 @@ MOST_BYTES = 1024
 
 _START = f"""
 set -e; umask 077; cd; mkdir -p {FOLDER}/"$1"; cd {FOLDER}/"$1"
+if [ "$(cat token 2>/dev/null)" = "$4" ]; then
+  until [ -e pid ]; do sleep 0.01; done; exit 0
+fi
 if [ -e pid ] && [ ! -e exit ] && kill -0 "$(cat pid)" 2>/dev/null; then
   echo 'another job is still running' >&2; exit 75
 fi
-rm -f out err pid exit late; cat >script; : >out; : >err
+rm -f out err pid exit late token; cat >script; : >out; : >err
+[ "$(wc -c <script)" -eq "$5" ] || exit 76
+echo "$4" >token
 setsid bash -c '
   job={FOLDER}/$1; cd; echo $$ >$job/keeper; setsid bash $job/script </dev/null >$job/out 2>$job/err & pid=$!
   echo $pid >$job/.pid; mv $job/.pid $job/pid
@@ -126,12 +131,15 @@ def start(
     script: bytes,
     job: str = RUN,
     *,
+    token: str | None = None,
     timeout_s: float | None = None,
     has_results: bool = False,
 ) -> None:
     """Starts a script on the box, in its user's home folder; returns once it runs.
 
-    A job with the same id that has ended is replaced. With ``timeout_s``, the box ends it after this as
+    A job with the same id that has ended is replaced, but for one that was started with this ``token``: after
+    a lost connection nobody knows whether it was, and the same call again runs it once. A script of which
+    only a part arrives is not run. With ``timeout_s``, the box ends it after this as
     :func:`stop` does, with the exit code 124. With ``has_results``, being idle does not end the box later.
 
     Raises:
@@ -139,7 +147,8 @@ def start(
         GpucloudError: another job still runs there.
     """
     limit = "" if timeout_s is None else f"{timeout_s:.3f}"
-    argv = ["bash", "-c", _START, "bash", job, limit, "kept" if has_results else ""]
+    kept, one = "kept" if has_results else "", token or secrets.token_hex(4)
+    argv = ["bash", "-c", _START, "bash", job, limit, kept, one, str(len(script))]
     done = run(target, argv, stdin=script, timeout_s=CALL_TIMEOUT_S)
     if done.code:
         raise GpucloudError(

@@ -76,16 +76,24 @@ def _tree_s() -> float:
 
 
 def main(measured: Path, kept: Path) -> None:
-    """Keeps a new table, a row for each file of tests, and prints what each room costs now and before."""
+    """Keeps a new table, a row for each file of tests, and prints what each room costs now and before.
+
+    A file that was not run keeps its row: ``make check`` plans with it.
+    """
     files = defaultdict[str, list[float]](list)
     with measured.open(encoding="utf-8", newline="") as table:
         for row in csv.DictReader(table):
             files[row["file"]].append(float(row["cpu_s"]))
-    before = rooms(costs(kept)) if kept.exists() else {}
+    with kept.open(encoding="utf-8", newline="") as table:
+        rows = {
+            row["file"]: tuple(row.values()) for row in csv.DictReader(table) if Path(row["file"]).exists()
+        }
+    before = rooms(costs(kept))
+    rows |= {file: (file, str(len(each)), f"{sum(each):.1f}") for file, each in files.items()}
     with kept.open("w", encoding="utf-8", newline="") as table:
         writer = csv.writer(table, lineterminator="\n")
         writer.writerow(("file", "tests", "cpu_s"))
-        writer.writerows((file, len(each), f"{sum(each):.1f}") for file, each in sorted(files.items()))
+        writer.writerows(rows[file] for file in sorted(rows))
     now = rooms(costs(kept))
     for room in sorted(now.keys() | before.keys(), key=lambda each: -now.get(each, 0.0)):
         print(f"{room:12} {before.get(room, 0.0):7.1f} {now.get(room, 0.0):7.1f}")

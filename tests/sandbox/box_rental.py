@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,3 +92,7 @@ class Rental:
         for target in self.targets.values():
             disconnect(target)
         self.boxes.close()
+        with warnings.catch_warnings():
+            # Of a client that was killed asyncio leaves a socket, which would be blamed on a later test.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpucloud.ssh.boot import rotate_host_key, wait_until_ready
 from gpucloud.ssh.client import Target, disconnect, wait_until_reachable
 from gpucloud.ssh.keys import create_keys
@@ -16,6 +18,9 @@ from gpucloud_sandbox.aws import metadata
 from gpucloud_sandbox.boxes import Boxes, BoxSpec
 from gpucloud_templates import BootPlan, render
 from tests.waiting import PATIENCE_S, until
+
+CLIENTS_GO_AWAY = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""For tests of boxes: their own ssh server complains of a client that goes away: one that gives up, say."""
 
 
 @dataclass

@@ -12,8 +12,10 @@ import yaml
 from gpucloud.ssh.boot import boot_state, gpu_list, wait_until_ready
 from gpucloud.ssh.client import ConnectionFailedError, run
 from gpucloud_templates import Software
-from tests.sandbox.box_rental import Rental
+from tests.sandbox.box_rental import CLIENTS_GO_AWAY, Rental
 from tests.waiting import PATIENCE_S, until
+
+pytestmark = CLIENTS_GO_AWAY
 
 FULL = Software(
     driver="580",

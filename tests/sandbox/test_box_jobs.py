@@ -16,8 +16,10 @@ from gpucloud.ssh.bounded import Finished
 from gpucloud.ssh.client import ConnectionFailedError, Target, run
 from gpucloud.ssh.job import SETUP, start, wait
 from tests.processes import command_lines
-from tests.sandbox.box_rental import Rental
+from tests.sandbox.box_rental import CLIENTS_GO_AWAY, Rental
 from tests.waiting import until
+
+pytestmark = CLIENTS_GO_AWAY
 
 CALL = re.compile(rb"ssh.*61\.7")
 

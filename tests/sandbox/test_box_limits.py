@@ -17,11 +17,10 @@ from gpucloud.ssh.files import rsync_down
 from gpucloud.ssh.guard import guard_status
 from gpucloud.ssh.job import FOLDER, RUN, Follower, start
 from gpucloud_templates import GUARD_STATUS, READY_MARKER
-from tests.sandbox.box_rental import Rental
+from tests.sandbox.box_rental import CLIENTS_GO_AWAY, Rental
 from tests.waiting import until
 
-# The emulated box's own ssh server complains of a client that goes away while it writes.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = CLIENTS_GO_AWAY
 
 GENEROUS_KIB = 200 * 1024
 

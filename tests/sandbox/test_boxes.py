@@ -38,8 +38,10 @@ from gpucloud_sandbox.boxes import NOTICE
 from gpucloud_templates import Software
 from tests.ports import free_port
 from tests.processes import runs
-from tests.sandbox.box_rental import Rental
+from tests.sandbox.box_rental import CLIENTS_GO_AWAY, Rental
 from tests.waiting import PATIENCE_S, until
+
+pytestmark = CLIENTS_GO_AWAY
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ MOST_BYTES = 1024
 _START = f"""
 set -e; umask 077; cd; mkdir -p {FOLDER}/"$1"; cd {FOLDER}/"$1"
 if [ "$(cat token 2>/dev/null)" = "$4" ]; then
-  until [ -e pid ]; do sleep 0.01; done; exit 0
+  for i in $(seq 100); do [ ! -e pid ] || exit 0; sleep 0.05; done  # no pid: the first call ended too early
 fi
 if [ -e pid ] && [ ! -e exit ] && kill -0 "$(cat pid)" 2>/dev/null; then
   echo 'another job is still running' >&2; exit 75

@@ -14,7 +14,7 @@ import pytest
 from gpucloud.errors import GpucloudError
 from gpucloud.ssh.bounded import Finished
 from gpucloud.ssh.client import ConnectionFailedError, Target, run
-from gpucloud.ssh.job import SETUP, start, wait
+from gpucloud.ssh.job import FOLDER, SETUP, start, wait
 from tests.processes import command_lines
 from tests.sandbox.box_rental import CLIENTS_GO_AWAY, Rental
 from tests.waiting import until
@@ -37,6 +37,15 @@ def test_a_start_that_is_repeated_with_its_token_runs_once(target: Target) -> No
         start(target, b"echo begun >>starts\n", SETUP, token=token)
         assert wait(target, SETUP) == 0
     assert run(target, ["cat", "starts"]).out == b"begun\n" * 2
+
+
+def test_a_start_that_ended_before_its_script_ran_is_made_good_by_the_next(target: Target) -> None:
+    """As where the box was restarted at that moment: there is the token, and no process."""
+    folder = f"{FOLDER}/{SETUP}"
+    assert run(target, ["sh", "-c", f"mkdir -p {folder} && echo one >{folder}/token"]).code == 0
+    start(target, b"echo begun >>starts\n", SETUP, token="one")
+    assert wait(target, SETUP) == 0
+    assert run(target, ["cat", "starts"]).out == b"begun\n"
 
 
 def test_a_call_whose_ssh_is_killed_has_lost_its_connection(target: Target) -> None:

@@ -52,8 +52,8 @@ ROOMS = {
     "templates": "templates/",
 }
 """What the tests of a room are about, where it is not gpucloud/ROOM/: those of cli, commands by name."""
-RUNS, NAMES_CLOUD = 2, 3
-"""How far a test is from a command that it runs, and a cloud's provider that it names; an import is 1."""
+OWN, RUNS, NAMES_CLOUD = 1, 2, 3
+"""How far a test is from what it is about or imports, a command that it runs, a provider that it names."""
 PROVIDER = re.compile(rf"(?:providers/gpucloud_|sandbox/gpucloud_sandbox/)({'|'.join(CLOUDS)})/")
 OWN_TEST = re.compile(rf"tests/(?:providers|sandbox)/test_({'|'.join(CLOUDS)})_\w+\.py")
 Distances = dict[str, int]
@@ -63,14 +63,15 @@ Distances = dict[str, int]
 class Tree:
     """A checkout: who uses a file, and how far it is from it; the files of Python, with the texts of tests/.
 
-    Then the rooms of tests that need more than ``make setup``, and the files with tests of ``make thorough``.
+    Then the rooms of tests that need more than ``make setup``, and the files with tests of ``make thorough``:
+    whether it has all of them.
     """
 
     users: Mapping[str, Distances]
     modules: frozenset[str]
     texts: Mapping[str, str]
     elsewhere: tuple[str, ...]
-    thorough: frozenset[str]
+    thorough: Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,9 @@ def read_tree() -> Tree:
     thorough = tomllib.loads((ROOT / "tests" / "thorough.toml").read_text(encoding="utf-8"))
     tests = {each: text for each, text in texts.items() if each.startswith("tests/")}
     elsewhere = tuple(f"tests/{room}/" for room in rooms)
-    return Tree(users, modules, tests, elsewhere, frozenset(f"tests/{each}" for each in thorough))
+    return Tree(
+        users, modules, tests, elsewhere, {f"tests/{each}": not had for each, had in thorough.items()}
+    )
 
 
 # --- which tests
@@ -167,6 +170,14 @@ def is_about(test: str, path: str) -> bool:
     own, cloud, room = OWN_TEST.match(test), PROVIDER.match(path), "/".join(test.split("/")[1:-1])
     same_room = bool(room) and path.startswith(ROOMS.get(room, f"gpucloud/{room}/"))
     return is_test(test) and (same_room or (own is not None and cloud is not None and own[1] == cloud[1]))
+
+
+def runs_whole(test: str, distance: int, changed: Collection[str], tree: Tree) -> bool:
+    """Whether what ``make thorough`` has of a test belongs to a change: it has all of it, and it is near."""
+    emulators = [path for path in changed if path.startswith("sandbox/")]
+    if tree.thorough.get(test):
+        return distance <= OWN
+    return test in tree.thorough and (test in changed or any(is_about(test, path) for path in emulators))
 
 
 def starts(changed: str, tree: Tree) -> Distances:
@@ -215,6 +226,8 @@ def select(
 ) -> Selection:
     """The nearest tests, of equally near ones the cheapest, as far as the budget goes."""
     found = [each for file in changed for each in reached(file, tree).items()]
+    whole = {test for test, distance in found if runs_whole(test, distance, changed, tree)}
+    found = [each for each in found if each[0] in whole or not tree.thorough.get(each[0])]
     distances = dict(sorted(found, key=lambda each: each[1], reverse=True))  # the nearest is the last
     known = {each: costs.get(each, UNKNOWN_CPU_S) for each in distances}
     run, left, spent = list[str](), list[str](), 0.0
@@ -222,12 +235,7 @@ def select(
         fits = spent + known[each] <= budget_cpu_s
         (run if fits else left).append(each)
         spent += known[each] if fits else 0.0
-    whole = {
-        each
-        for each in tree.thorough.intersection(run)
-        if each in changed or any(path.startswith("sandbox/") and is_about(each, path) for path in changed)
-    }
-    return Selection(run, whole, left, spent, sum(known[each] for each in left))
+    return Selection(run, whole.intersection(run), left, spent, sum(known[each] for each in left))
 
 
 def linters(changed: Collection[str], there: Collection[str]) -> list[list[str]]:

@@ -9,7 +9,6 @@ import math
 import os
 import signal
 import socket
-import sys
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -21,14 +20,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import tests.quick_jsonschema  # noqa: F401  (before anything else imports jsonschema)
 from tests.cpu import costs
 from tests.forked import ForkServer
 from tests.journals import FILES, POOLER, SERVER, URL, Pooler, Postgres, a_pooler, a_server
 
 pytest.register_assert_rewrite("tests.conformance")
-
-# jsonschema would make the grammars of a format that no schema here has ("iri"): 1.5 s of each process.
-sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 if threading.current_thread() is threading.main_thread():
     # A test run that was started in the background, or with nohup, ignores these, and so would every program
@@ -245,8 +242,8 @@ def service_models_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[ForkServer]:
-    """What forks commands and sandboxes, for all tests of a process: each folder's own would cost seconds."""
-    server = ForkServer()
+    """What forks commands, sandboxes and what dies in chaos, for all tests of a process: a start is 6 s."""
+    server = ForkServer("tests.chaos.victims", "tests.chaos.crowd")
     yield server
     server.close()
 

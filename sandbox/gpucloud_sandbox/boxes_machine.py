@@ -390,7 +390,8 @@ class Box:
                 return
             arguments = [await _word(reader) for _ in range(int(count))]
             code, text = boxes_programs.play(self, program, arguments)
-            writer.write(f"{code} {2 if code else 1}\n{text}".encode())
+            stream = 2 if code else 1
+            writer.write(f"{code} {stream if text else 0}\n{text}".encode())
             await writer.drain()
         except (ValueError, OSError, EOFError):
             pass  # no program of this box

@@ -11,16 +11,8 @@ from tests.shell import cli, endpoint
 __all__ = ["cli", "endpoint", "lab"]
 
 
-@pytest.fixture(scope="session")
-def victims() -> Iterator[ForkServer]:
-    """What forks processes that know what can befall them, and a crowd of them."""
-    forks = ForkServer("tests.chaos.victims", "tests.chaos.crowd")
-    yield forks
-    forks.close()
-
-
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, victims: ForkServer) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, forks: ForkServer) -> Iterator[Lab]:
     """Three clouds without insides."""
-    with a_lab(tmp_path_factory.mktemp("lab"), victims) as made:
+    with a_lab(tmp_path_factory.mktemp("lab"), forks) as made:
         yield made

@@ -19,10 +19,10 @@ from tests.forked import ForkServer
 
 
 @pytest.mark.timeout(END_S + 60)
-def test_a_crowd_of_processes_shares_one_journal(victims: ForkServer, tmp_path: Path) -> None:
+def test_a_crowd_of_processes_shares_one_journal(forks: ForkServer, tmp_path: Path) -> None:
     """Nobody hears of a locked database, nothing is lost or doubled, replaying it gives the same tables."""
     seed = f"{random.randrange(1 << 32):08x}"  # noqa: S311
-    crowd = Crowd(victims, tmp_path, {})
+    crowd = Crowd(forks, tmp_path, {})
     said = crowd.run(seed=seed, processes=PROCESSES, operations=OPERATIONS, killed=0.01, stopped=0)
     wrong = crowd.wrong(Journal.open(tmp_path / "journal.db", now))
     assert (said, wrong) == ([], []), seed

@@ -117,14 +117,24 @@ def test_a_cheap_test_fits_where_a_dear_one_does_not_and_an_unknown_cost_is_coun
     assert len(select([COST], checkout(), {}, 4 * UNKNOWN_CPU_S).run) == 4
 
 
-def test_a_changed_emulator_or_test_runs_what_is_left_to_make_thorough() -> None:
+def test_what_is_left_to_make_thorough_is_run_where_its_own_place_changed() -> None:
     tree = checkout()
-    mine, other = "tests/sandbox/test_aws_launch.py", "tests/sandbox/test_azure_launch.py"
-    tree = Tree(tree.users, tree.modules, tree.texts, tree.elsewhere, frozenset({mine, other}))
-    assert select([EMULATOR], tree, {}, 1000.0).whole == {mine}
-    assert select(["sandbox/gpucloud_sandbox/ledger.py"], tree, {}, 5000.0).whole == {mine, other}
-    assert select([PROVIDER], tree, {}, 1000.0).whole == set()
-    assert select([PROVIDER, other], tree, {}, 1000.0).whole == {other}
+    aws, azure = "tests/sandbox/test_aws_launch.py", "tests/sandbox/test_azure_launch.py"
+    plug_in, part = "tests/providers/test_aws_launch.py", "tests/providers/test_aws_errors.py"
+    thorough = {aws: True, azure: True, plug_in: True, part: False}
+    tree = Tree(tree.users, tree.modules, tree.texts, tree.elsewhere, thorough)
+
+    def chosen(*changed: str) -> Selection:
+        return select(changed, tree, {}, 5000.0)
+
+    assert chosen(EMULATOR).whole == {aws, plug_in, part}
+    assert chosen("sandbox/gpucloud_sandbox/ledger.py").whole == {aws, azure}
+    assert chosen(PROVIDER).whole == {aws, plug_in}
+    assert part in chosen(PROVIDER).run, "what make test runs of it"
+    assert chosen(PROVIDER, azure, part).whole == {aws, azure, plug_in, part}
+    far = chosen("gpucloud/errors.py")
+    assert far.whole.isdisjoint({aws, azure})
+    assert set(far.run + far.left).isdisjoint({aws, azure}), "make test runs nothing of them"
 
 
 def test_tests_that_need_more_than_the_environment_are_never_run() -> None:

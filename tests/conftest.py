@@ -172,7 +172,6 @@ def pytest_collectstart() -> None:
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: no collection of garbage looks through it again."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

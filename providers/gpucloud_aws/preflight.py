@@ -49,6 +49,12 @@ class AwsPreflight(Preflight):
                 )
         if order.ttl_role is not None:
             checked_role(order.ttl_role)
+        if order.box_identity is not None and order.box_identity.startswith("arn:"):
+            raise UsageError(
+                "--box-identity names the role of Azure with which a box deletes itself: on AWS a box does so"
+                f" without a role, and gets no instance profile ({order.box_identity})",
+                hint="leave it out; give your program credentials of its own with --env NAME",
+            )
         if order.purchase is Purchase.RESERVED and not order.reservation:
             raise UsageError("a launch into held capacity needs the reservation's id")
 

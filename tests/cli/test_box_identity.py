@@ -105,3 +105,13 @@ def test_where_it_cannot_be_had_it_is_refused(cli: Shell) -> None:
         assert refused.code == 2
         assert said in refused.err
     assert cli.sandbox.status()["billing"] == []
+
+
+def test_an_instance_profile_is_refused_before_anything_is_bought_and_not_passed_over(cli: Shell) -> None:
+    """A program that was to have its credentials would find none."""
+    profile = "arn:aws:iam::123456789012:instance-profile/train"
+    done = cli("launch", "--gpu", "T4", "--cloud", "aws", "--name", "x", "--box-identity", profile, "--yes")
+    assert (done.code, cli.billed()) == (2, [])
+    assert "on AWS a box does so without a role, and gets no instance profile" in done.err
+    assert "--env NAME" in done.err, done.err
+    cli.launch("--gpu", "T4", "--cloud", "aws", "--name", "x", *ROLE)  # one file for several clouds

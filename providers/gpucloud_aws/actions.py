@@ -35,6 +35,7 @@ ACTIONS: dict[tuple[str, str], Repeat] = {
     ("ec2", "DescribePlacementGroups"): Repeat.SAFE,
     ("ec2", "DescribeRegions"): Repeat.SAFE,
     ("ec2", "DescribeReservedInstances"): Repeat.SAFE,
+    ("ec2", "DescribeRouteTables"): Repeat.SAFE,
     ("ec2", "DescribeSecurityGroups"): Repeat.SAFE,
     ("ec2", "DescribeSpotInstanceRequests"): Repeat.SAFE,
     ("ec2", "DescribeSpotPriceHistory"): Repeat.SAFE,

@@ -37,6 +37,10 @@ class NoSubnetError(AwsRefusal):
     """The VPC has no subnet in the zone."""
 
 
+class ClosedSubnetError(AwsRefusal):
+    """The VPC's subnets in the zone have no route to an internet gateway."""
+
+
 class NoReservationError(AwsRefusal):
     """The held capacity cannot take the order."""
 

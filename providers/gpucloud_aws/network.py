@@ -16,6 +16,7 @@ from gpucloud.errors import UsageError
 from gpucloud.resources import Order, Ref, ResourceKind, Tags
 from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.errors import (
+    ClosedSubnetError,
     ForeignGroupError,
     GoneError,
     NoNetworkError,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
         FilterTypeDef,
         IpPermissionTypeDef,
         IpPermissionUnionTypeDef,
+        RouteTableTypeDef,
+        RouteTypeDef,
         SecurityGroupTypeDef,
         SubnetTypeDef,
         TagTypeDef,
@@ -45,12 +48,16 @@ VPC_VARIABLE = "GPUCLOUD_AWS_VPC_ID"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subnet:
-    """A subnet that instances can be put into."""
+    """A subnet that instances can be put into.
+
+    ``is_closed``: whether nobody reaches a machine in it, because no route leads to an internet gateway.
+    """
 
     id: str
     vpc: str
     zone_id: str
     zone_name: str
+    is_closed: bool = False
 
 
 class Subnets:
@@ -94,15 +101,59 @@ def _subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
             "or name one of yours in GPUCLOUD_AWS_VPC_ID"
         )
     shown.sort(key=lambda subnet: (not subnet.get("MapPublicIpOnLaunch", False), subnet["SubnetId"]))
+    closed = _closed(ec2, vpc) if vpc else lambda _subnet: False
     return tuple(
         Subnet(
             id=subnet["SubnetId"],
             vpc=subnet["VpcId"],
             zone_id=subnet["AvailabilityZoneId"],
             zone_name=subnet["AvailabilityZone"],
+            is_closed=closed(subnet["SubnetId"]),
         )
         for subnet in shown
     )
+
+
+def _closed(ec2: EC2Client, vpc: str) -> Callable[[str], bool]:
+    """Tells of the subnets of a VPC whether each is closed.
+
+    A subnet that is associated with no table uses the main one. A NAT gateway lets nobody in. Source: Amazon
+    VPC User Guide, "Configure route tables" and "Enable internet access for a VPC using an internet gateway".
+    """
+    tables: list[RouteTableTypeDef] = []
+    for page in ec2.get_paginator("describe_route_tables").paginate(
+        Filters=[{"Name": "vpc-id", "Values": [vpc]}]
+    ):
+        tables += page["RouteTables"]
+    main, own = True, dict[str, bool]()
+    for table in tables:
+        is_closed = not any(map(_leads_out, table["Routes"]))
+        for association in table["Associations"]:
+            if association.get("Main"):
+                main = is_closed
+            elif "SubnetId" in association:
+                own[association["SubnetId"]] = is_closed
+    return lambda subnet: own.get(subnet, main)
+
+
+def _leads_out(route: RouteTypeDef) -> bool:
+    """Whether a route may be the way in and out: of a prefix list only its owner knows where it leads."""
+    everywhere = route.get("DestinationCidrBlock") == "0.0.0.0/0" or "DestinationPrefixListId" in route
+    return everywhere and route.get("State") == "active" and "NatGatewayId" not in route
+
+
+def _open(choice: Iterable[Subnet]) -> Subnet:
+    """The first subnet that is not closed.
+
+    Raises:
+        ClosedSubnetError: each is.
+    """
+    closed: list[str] = []
+    for subnet in choice:
+        if not subnet.is_closed:
+            return subnet
+        closed.append(subnet.id)
+    raise ClosedSubnetError(f"no route leads from {', '.join(closed)} to an internet gateway")
 
 
 def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
@@ -115,11 +166,12 @@ def subnet_in(zone: str, choice: Iterable[Subnet]) -> Subnet:
 
     Raises:
         NoSubnetError: none is in the zone.
+        ClosedSubnetError: each that is there is closed.
     """
-    for subnet in choice:
-        if subnet.zone_id == zone or subnet.zone_name[:-1] == zone:
-            return subnet
-    raise NoSubnetError(f"no subnet in zone {zone}")
+    there = [subnet for subnet in choice if zone in {subnet.zone_id, subnet.zone_name[:-1]}]
+    if not there:
+        raise NoSubnetError(f"no subnet in zone {zone}")
+    return _open(there)
 
 
 def subnet_for(instance_type: str, choice: Iterable[Subnet], ec2: EC2Client) -> Subnet:
@@ -132,14 +184,15 @@ def subnet_for(instance_type: str, choice: Iterable[Subnet], ec2: EC2Client) -> 
 
     Raises:
         NoSubnetError: none is in such a zone.
+        ClosedSubnetError: each that is there is closed.
     """
     pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
         LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [instance_type]}]
     )
     zones = {offering["Location"] for page in pages for offering in page["InstanceTypeOfferings"]}
-    for subnet in choice:
-        if subnet.zone_id in zones:
-            return subnet
+    there = [subnet for subnet in choice if subnet.zone_id in zones]
+    if there:
+        return _open(there)
     where = f"the zones that have it: {', '.join(sorted(zones))}" if zones else "no zone has it"
     raise NoSubnetError(f"no subnet for {instance_type}; {where}")
 

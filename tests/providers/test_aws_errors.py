@@ -144,6 +144,7 @@ def test_what_certainly_never_left_is_known_not_to_have_been_sent() -> None:
         botocore.exceptions.ParamValidationError(report="x"),
         botocore.exceptions.NoCredentialsError(),
         errors.NoSubnetError("x"),
+        errors.ClosedSubnetError("x"),
     ]
     assert [verdict.sent for error in unsent if (verdict := classify(error))] == [False] * len(unsent)
 

@@ -251,6 +251,10 @@ def test_a_changed_address_is_let_in_and_the_old_one_is_not(sandbox: SandboxClie
 def test_a_given_vpc_is_used(moto: str, monkeypatch: pytest.MonkeyPatch) -> None:
     vpc = ec2().create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2().create_subnet(VpcId=vpc, CidrBlock="10.0.1.0/24", AvailabilityZoneId="use1-az2")["Subnet"]
+    gateway = ec2().create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2().attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    [main] = ec2().describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
+    ec2().create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
     monkeypatch.setenv("GPUCLOUD_AWS_VPC_ID", vpc)
     call = AwsProvider(own_profile()).prepare(order(), Remembered())["run_instances"]
     assert call["NetworkInterfaces"][0]["SubnetId"] == subnet["SubnetId"]

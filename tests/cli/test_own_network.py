@@ -1,0 +1,59 @@
+"""``GPUCLOUD_AWS_VPC_ID``: boxes in a network of the user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.shell import Shell
+
+REGION = "us-east-1"
+LAUNCH = (
+    "launch",
+    "--gpu",
+    "T4",
+    "--cloud",
+    "aws",
+    "--region",
+    REGION,
+    "--name",
+    "x",
+    "--ttl",
+    "1h",
+    "--yes",
+)
+
+
+def a_vpc(ec2: Any) -> tuple[str, str]:
+    """A network with a subnet, and neither gateway nor route: its id and the subnet's."""
+    vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    made = ec2.create_subnet(VpcId=vpc, CidrBlock="10.9.1.0/24", AvailabilityZoneId="use1-az1")
+    return vpc, made["Subnet"]["SubnetId"]
+
+
+def open_up(ec2: Any, vpc: str, subnet: str) -> None:
+    """Gives the subnet a table of its own, with a route to a gateway."""
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
+
+
+def test_nothing_is_bought_where_nobody_could_reach_it(cli: Shell) -> None:
+    """It would be billed until the wait for ssh is over: ten minutes."""
+    ec2 = cli.ec2(REGION)
+    vpc, subnet = a_vpc(ec2)
+    for where in ((), ("--zone", "use1-az1")):
+        refused = cli(*LAUNCH, *where, GPUCLOUD_AWS_VPC_ID=vpc)
+        assert refused.code == 5
+        assert f"no route leads from {subnet} to an internet gateway" in refused.err
+    assert "hint: Nobody would reach a box there: give the subnet a route" in refused.err
+    assert "RunInstances" not in cli.changes_asked()
+    open_up(ec2, vpc, subnet)
+    launched = cli(*LAUNCH, GPUCLOUD_AWS_VPC_ID=vpc)
+    assert launched.code == 0, launched.err
+    [reservation] = ec2.describe_instances(Filters=[{"Name": "subnet-id", "Values": [subnet]}])[
+        "Reservations"
+    ]
+    assert len(reservation["Instances"]) == 1
+    assert cli("down", "x", "--yes").code == 0

@@ -40,6 +40,14 @@ def zones_text(zones: Iterable[str | None]) -> str | None:
     return ",".join(names)
 
 
+def interrupted_text(offer: Offer) -> str | None:
+    """How many of a month's spot machines of this type the cloud says that it interrupts here."""
+    band = offer.interruption
+    if band is None:
+        return None
+    return f"over {band.low} %" if band.high >= 100 else f"{band.low}-{band.high} %"
+
+
 def flags_cell(offer: Offer) -> Cell | None:
     """The flags; a commitment is one to buy."""
     flags = [flag.replace("_", " ") for flag in offer.flags] + (["to buy"] if offer.to_buy else [])

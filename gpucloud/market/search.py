@@ -81,6 +81,7 @@ class Sort(StrEnum):
     GPU_MEMORY = "gpu-memory"
     VCPUS = "vcpus"
     MEMORY = "memory"
+    INTERRUPTIONS = "interruptions"
     AGE = "age"
     NAME = "name"
 
@@ -98,10 +99,18 @@ MEASURES = {
 }
 """The unit of work of a sort order by the cost of work; see :mod:`gpucloud_pricing.work`."""
 
+
+def _band(offer: Offer) -> tuple[bool, int, int]:
+    """How often the cloud says that it interrupts it; last what nobody knows. What is not spot never is."""
+    band, spot = offer.interruption, offer.paid_as.interruptible
+    return spot and band is None, *((band.high, band.low) if spot and band else (0, 0))
+
+
 _ORDERS: dict[Sort, Callable[[Offer], Any]] = {
     Sort.GPU_MEMORY: lambda o: -o.gpu_memory_gib * o.gpu_count,
     Sort.VCPUS: lambda o: -o.vcpus,
     Sort.MEMORY: lambda o: -o.memory_gib,
+    Sort.INTERRUPTIONS: _band,
     Sort.AGE: lambda o: -o.as_of.toordinal() if o.as_of else 0,
     Sort.NAME: lambda o: (o.cloud, o.region, o.zone or "", o.instance_type, o.purchase),
 }
@@ -198,11 +207,12 @@ def table_of(groups: Sequence[Sequence[Offer]], measure: str | None, *, left_out
         "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
         "GPU LINK": [o.interconnect for o in heads],
         "PAID AS": [cells.paid_cell(o.purchase, o.terms) if varied else None for o in heads],
+        "INTERRUPTED": [cells.interrupted_text(o) for o in heads],
         "AS OF": [o.as_of for o in heads],
         "FLAGS": [cells.flags_cell(o) for o in heads],
     }
-    right = ("PER HOUR", "BILLED AS", *cells.UNIT_HEADINGS, "VCPUS", "GIB")
-    optional = ("GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU")
+    right = ("PER HOUR", "BILLED AS", *cells.UNIT_HEADINGS, "VCPUS", "GIB", "INTERRUPTED")
+    optional = ("INTERRUPTED", "GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU")
     return Table(columns, right=right, optional=optional, left_out=left_out)
 
 

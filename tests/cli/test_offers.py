@@ -93,6 +93,25 @@ def test_sort_changes_what_comes_first(run: Run) -> None:
     assert vcpus == sorted(vcpus, reverse=True)
 
 
+def test_spot_is_chosen_by_how_often_it_is_interrupted(run: Run) -> None:
+    """Of those alike the cheapest comes first; last is what no cloud says anything of."""
+    asked = ("offers", "--gpu", "T4", "--spot", "--limit", "0", "--sort", "interruptions")
+    _, out, _ = run(*asked, "--json")
+    offers = json.loads(out)["offers"]
+    bands = [o["interruption"] and o["interruption"]["percent_per_month"][::-1] for o in offers]
+    known = [band for band in bands if band]
+    assert known == sorted(known)
+    assert len({*map(tuple, known)}) > 1
+    assert bands == known + [None] * (len(bands) - len(known))
+    prices = [o["price_usd"]["amount"] for o, band in zip(offers, bands, strict=True) if band == bands[0]]
+    assert [*map(Decimal, prices)] == sorted(map(Decimal, prices))
+    _, out, err = run(*asked, "-o", "wide")
+    low, high = offers[0]["interruption"]["percent_per_month"]
+    assert f"by the cloud, as of {offers[0]['interruption']['as_of']}" in err
+    assert "INTERRUPTED" in out.splitlines()[0]
+    assert f"{low}-{high} %" in out.splitlines()[1]
+
+
 def test_why_shows_what_was_turned_down_and_by_which_demand(run: Run) -> None:
     line = ("offers", "--gpu", "A100:8", "--region", "eu", "--max-price", "24")
     code, out, _ = run(*line, "--why")

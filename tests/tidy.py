@@ -2,7 +2,8 @@
 
 Whatever outlives its parent becomes a child of this process, also when a worker crashed or the tests were
 interrupted. What is left then (processes with their ports, mounts, files in the folder for temporary files,
-anything in the user's own folders) is named and removed, and fails a run that was not interrupted.
+new folders of the user's own gpucloud) is named, and fails a run that was not interrupted. All but those
+folders is removed: whoever uses gpucloud for the first time meanwhile fails the run, and loses nothing.
 """
 
 from __future__ import annotations

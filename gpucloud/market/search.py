@@ -102,8 +102,8 @@ MEASURES = {
 
 def _band(offer: Offer) -> tuple[bool, int, int]:
     """How often the cloud says that it interrupts it; last what nobody knows. What is not spot never is."""
-    band, spot = offer.interruption, offer.paid_as.interruptible
-    return spot and band is None, *((band.high, band.low) if spot and band else (0, 0))
+    band = offer.interruption if offer.paid_as.interruptible else None
+    return offer.paid_as.interruptible and band is None, band.high if band else 0, band.low if band else 0
 
 
 _ORDERS: dict[Sort, Callable[[Offer], Any]] = {

@@ -101,7 +101,7 @@ def _subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
             "or name one of yours in GPUCLOUD_AWS_VPC_ID"
         )
     shown.sort(key=lambda subnet: (not subnet.get("MapPublicIpOnLaunch", False), subnet["SubnetId"]))
-    closed = _closed(ec2, vpc) if vpc else lambda _subnet: False
+    closed = _closed(ec2, vpc) if vpc else _never
     return tuple(
         Subnet(
             id=subnet["SubnetId"],
@@ -112,6 +112,11 @@ def _subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:
         )
         for subnet in shown
     )
+
+
+def _never(_subnet: str) -> bool:
+    """A default subnet has its route, unless somebody took it away."""
+    return False
 
 
 def _closed(ec2: EC2Client, vpc: str) -> Callable[[str], bool]:

@@ -25,12 +25,9 @@ from gpucloud.market import cells
 from gpucloud.market.cells import paid_text
 from gpucloud.rendering.table import Table
 from gpucloud_pricing.estimate import PERIODS, Estimate, hourly
-from gpucloud_pricing.figures import band_text
-from gpucloud_pricing.interruptions import evidence_of
 from gpucloud_pricing.payment import month_of
 from gpucloud_pricing.purchases import Billed
 from gpucloud_pricing.rules import caution
-from gpucloud_pricing.values import Experience, Offer
 
 AMOUNTS = (
     *cells.UNIT_HEADINGS,
@@ -144,7 +141,7 @@ def cost_columns(comparison: Comparison, estimates: Sequence[Estimate]) -> dict[
         "REGION": [o.region for o in offers],
         "TYPE": [o.instance_type for o in offers],
         "AS OF": [o.as_of for o in offers],
-        "MONTHLY BAND": [_band_text(o) for o in offers],
+        "MONTHLY BAND": [cells.monthly_band_text(o) for o in offers],
         "FLAGS": [cells.flags_cell(o) for o in offers],
     }
 
@@ -200,7 +197,7 @@ def _show_periods(app: App, comparison: Comparison, estimates: Sequence[Estimate
         "REGION": [e.offer.region for e, _, _ in rows],
         "TYPE": [e.offer.instance_type for e, _, _ in rows],
         "AS OF": [e.offer.as_of for e, _, _ in rows],
-        "MONTHLY BAND": [_band_text(e.offer) for e, _, _ in rows],
+        "MONTHLY BAND": [cells.monthly_band_text(e.offer) for e, _, _ in rows],
         "FLAGS": [cells.flags_cell(e.offer) for e, _, _ in rows],
     }
     app.output.table(
@@ -233,18 +230,6 @@ def _chance_text(estimate: Estimate) -> str | None:
         f"{percent:.2g}" for percent in (estimate.spot.chance.low * 100, estimate.spot.chance.high * 100)
     )
     return f"{low}-{high} %"
-
-
-def _band_text(offer: Offer) -> str | None:
-    """What is known of the interruptions of a spot offer, and of when."""
-    if not offer.paid_as.interruptible:
-        return None
-    evidence = evidence_of(offer)
-    if evidence is None:
-        return "unknown"
-    if isinstance(evidence, Experience):
-        return f"your own {evidence.hours:.0f} h"
-    return f"{band_text(evidence)} {evidence.as_of}"
 
 
 def _optional_text(amount: Decimal | None, estimate: Estimate) -> str | None:

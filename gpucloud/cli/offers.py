@@ -123,10 +123,6 @@ def _show(app: App, found: Offers, limit: int) -> None:
     dates = sorted(offer.as_of for offer in heads if offer.as_of)
     if dates:
         app.output.say(f"List prices before tax, of {shown.span_text(dates[0], dates[-1])}.")
-    told = sorted(offer.interruption.as_of for offer in heads if offer.interruption)
-    if told:
-        span = shown.span_text(told[0], told[-1])
-        app.output.say(f"INTERRUPTED: of a month's spot machines, by the cloud, as of {span}.")
     app.output.say_each(shown.rate_notes(found.rates, heads))
     if found.measure is not None:
         app.output.say_each(shown.doubt_notes(heads, found.measure))

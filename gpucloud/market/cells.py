@@ -10,6 +10,7 @@ from gpucloud.rendering.table import Cell, Role
 from gpucloud_pricing import Offer, format_count, format_money
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import caution
+from gpucloud_pricing.values import Experience
 
 _UNIT_HEADINGS = {"gpu": "PER GPU", "memory": "PER GIB", "bandwidth": "PER TB/S"}
 _PER_TFLOPS = "PER TFLOPH"
@@ -40,12 +41,20 @@ def zones_text(zones: Iterable[str | None]) -> str | None:
     return ",".join(names)
 
 
-def interrupted_text(offer: Offer) -> str | None:
-    """How many of a month's spot machines of this type the cloud says that it interrupts here."""
-    band = offer.interruption
-    if band is None:
+def monthly_band_text(offer: Offer) -> str | None:
+    """What is known of the interruptions of a spot offer, and of when."""
+    if not offer.paid_as.interruptible:
         return None
-    return f"over {band.low} %" if band.high >= 100 else f"{band.low}-{band.high} %"
+    # What estimates costs is not imported where none are asked for: `offers` starts in less time.
+    from gpucloud_pricing.figures import band_text
+    from gpucloud_pricing.interruptions import evidence_of
+
+    evidence = evidence_of(offer)
+    if evidence is None:
+        return "unknown"
+    if isinstance(evidence, Experience):
+        return f"your own {evidence.hours:.0f} h"
+    return f"{band_text(evidence)} {evidence.as_of}"
 
 
 def flags_cell(offer: Offer) -> Cell | None:

@@ -207,12 +207,12 @@ def table_of(groups: Sequence[Sequence[Offer]], measure: str | None, *, left_out
         "GIB": [f"{o.memory_gib.normalize():f}" for o in heads],
         "GPU LINK": [o.interconnect for o in heads],
         "PAID AS": [cells.paid_cell(o.purchase, o.terms) if varied else None for o in heads],
-        "INTERRUPTED": [cells.interrupted_text(o) for o in heads],
+        "MONTHLY BAND": [cells.monthly_band_text(o) for o in heads],
         "AS OF": [o.as_of for o in heads],
         "FLAGS": [cells.flags_cell(o) for o in heads],
     }
-    right = ("PER HOUR", "BILLED AS", *cells.UNIT_HEADINGS, "VCPUS", "GIB", "INTERRUPTED")
-    optional = ("INTERRUPTED", "GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU")
+    right = ("PER HOUR", "BILLED AS", *cells.UNIT_HEADINGS, "VCPUS", "GIB")
+    optional = ("MONTHLY BAND", "GPU LINK", "GIB", "VCPUS", "PER GPU", "AS OF", "ZONES", "GPU")
     return Table(columns, right=right, optional=optional, left_out=left_out)
 
 

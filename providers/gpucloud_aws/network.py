@@ -142,8 +142,12 @@ def _closed(ec2: EC2Client, vpc: str) -> Callable[[str], bool]:
 
 
 def _leads_out(route: RouteTypeDef) -> bool:
-    """Whether a route may be the way in and out: of a prefix list only its owner knows where it leads."""
-    everywhere = route.get("DestinationCidrBlock") == "0.0.0.0/0" or "DestinationPrefixListId" in route
+    """Whether a route may be the way in and out.
+
+    What a prefix list holds only its owner knows; one that leads to an endpoint (of S3, say) is no way out.
+    """
+    prefixes = "DestinationPrefixListId" in route and not route.get("GatewayId", "").startswith("vpce-")
+    everywhere = route.get("DestinationCidrBlock") == "0.0.0.0/0" or prefixes
     return everywhere and route.get("State") == "active" and "NatGatewayId" not in route
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,27 +105,38 @@ def start_on_all(
     timeout_s: float | None = None,
     has_results: bool = False,
 ) -> None:
-    """Starts a script on nodes of a box at the same time; each is told its rank before it.
+    """Starts a script on nodes of a box at the same time, once, though a connection breaks meanwhile.
 
-    With ``timeout_s``, each node stops it after this, without anybody who waits for it. With ``has_results``,
-    being idle does not end a node when the script has ended.
+    Each node is told its rank before the script. With ``timeout_s``, each node stops it after this, without
+    anybody who waits for it. With ``has_results``, being idle does not end a node when the script has ended.
 
     Raises:
-        ConnectionFailedError: a node could not be reached.
+        BoxLostError: a node is gone.
+        DeadlinePassedError: it ended at its deadline.
+        DeletedError: a user deleted the box.
+        ConnectionFailedError: a node exists, but does not answer.
         GpucloudError: another job still runs there.
     """
     addresses = [box.nodes[node.node].private_ip for node in nodes]
     told = rank_environments(addresses, gpus_per_node(box))
-    calls = [
-        context.tasks.start(
-            partial(
-                start, node, environment_text(ranks) + script, timeout_s=timeout_s, has_results=has_results
-            )
-        )
+    start_once = partial(start, token=secrets.token_hex(8), timeout_s=timeout_s, has_results=has_results)
+    starts = [
+        partial(start_once, node, environment_text(ranks) + script)
         for node, ranks in zip(nodes, told, strict=True)
     ]
-    for call in calls:
-        context.tasks.wait(call, CALL_TIMEOUT_S)
+    calls = [context.tasks.start(each) for each in starts]
+    end = context.clock() + timedelta(seconds=COME_BACK_S)
+    for node, begin, first in zip(nodes, starts, calls, strict=True):
+        call = first
+        while True:
+            try:
+                context.tasks.wait(call, CALL_TIMEOUT_S)
+                break
+            except ConnectionFailedError as error:
+                if context.clock() >= end:
+                    raise
+                _come_back(context, box, nodes, node, error)
+                call = context.tasks.start(begin)
 
 
 class _Output:
@@ -208,7 +220,7 @@ class _Following:
         try:
             code: int = call.value()
         except ConnectionFailedError as error:
-            self._come_back(self._nodes[rank], error)
+            _come_back(self._context, self._box, self._nodes, self._nodes[rank], error)
             return None
         for stream in self._labelled[rank]:
             stream.close()
@@ -229,7 +241,7 @@ class _Following:
 
     def _check_all_there(self) -> None:
         try:
-            check_there(self._context, self._now(), self._nodes)
+            check_there(self._context, _as_now(self._context, self._box), self._nodes)
         except CloudError as error:
             self._context.tell("job", f"whether a node is gone is not known: {error.message}")
 
@@ -247,30 +259,35 @@ class _Following:
                 stream.close()
         return all(call.done and call.error is None for call in calls)
 
-    def _now(self) -> Box:
-        """The box as its cloud has it now."""
-        return refresh(self._context, self._context.journal.box(self._box.id))
 
-    def _come_back(self, node: Target, lost: ConnectionFailedError) -> None:
-        """Waits until a node can be reached again.
+def _come_back(
+    context: Context, box: Box, nodes: Sequence[Target], node: Target, lost: ConnectionFailedError
+) -> None:
+    """Waits until a node of a job can be reached again.
 
-        Raises:
-            BoxLostError: a node is gone.
-            ConnectionFailedError: the node exists, but does not answer.
-        """
-        context = self._context
-        context.tell("job", f"{lost.message}; connecting again")
-        end = context.clock() + timedelta(seconds=COME_BACK_S)
-        while True:
-            try:
-                check_there(context, self._now(), self._nodes)
-                reach(context, self._box, node)
-            except (ConnectionFailedError, CloudError):
-                if context.clock() >= end:
-                    raise
-                context.tasks.pause(TRY_AGAIN_S)
-            else:
-                return
+    Raises:
+        BoxLostError: one of the job's nodes is gone.
+        DeadlinePassedError: the box ended at its deadline.
+        DeletedError: a user deleted it.
+        ConnectionFailedError: the node exists, but does not answer.
+    """
+    context.tell("job", f"{lost.message}; connecting again")
+    end = context.clock() + timedelta(seconds=COME_BACK_S)
+    while True:
+        try:
+            check_there(context, _as_now(context, box), nodes)
+            reach(context, box, node)
+        except (ConnectionFailedError, CloudError):
+            if context.clock() >= end:
+                raise
+            context.tasks.pause(TRY_AGAIN_S)
+        else:
+            return
+
+
+def _as_now(context: Context, box: Box) -> Box:
+    """A box as its cloud has it now."""
+    return refresh(context, context.journal.box(box.id))
 
 
 def check_there(context: Context, box: Box, nodes: Sequence[Target]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -365,6 +366,31 @@ def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> Non
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.wait() == 0, err
     assert "".join(lines) + out == "".join(f"{n}\n" for n in range(1, 41))
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)], ids=["attached", "detached"])
+def test_a_connection_that_breaks_while_the_command_starts_starts_it_once(
+    cli: Shell, detach: tuple[str, ...]
+) -> None:
+    """Its ssh client is killed when the box has begun the command, and before that is known here."""
+    program, broken, begun = cli.home / "bin" / "ssh", cli.home / "broken", cli.home / "begun"
+    program.parent.mkdir()
+    program.write_text(
+        f"""#!/bin/sh
+case "$*" in *mkdir*token*) ;; *) exec {shutil.which("ssh")} "$@" ;; esac
+{shutil.which("ssh")} "$@" || exit
+[ -e {broken} ] || {{ touch {broken}; kill -9 $$; }}
+"""
+    )
+    program.chmod(0o700)
+    path = os.pathsep.join((str(program.parent), os.environ["PATH"]))
+    script = f"echo begun >>{begun}; sleep 0.5"
+    ended = cli(*RUN, *detach, "--run-id", "once", "--", "sh", "-c", script, PATH=path)
+    assert (ended.code, broken.exists(), "connecting again" in ended.err) == (0, True, True), ended.err
+    assert until(lambda: begun.exists() and begun.read_text()) == "begun\n"
+    if detach:
+        assert cli("down", "--run-id", "once", "--yes").code == 0
+    assert cli.sandbox.status()["billing"] == []
 
 
 def test_launch_starts_the_command_of_a_spec_and_leaves_it_running(cli: Shell) -> None:

@@ -41,7 +41,6 @@ from gpucloud_sandbox.aws.actions import ACTIONS, DRY_RUNS_ITSELF
 from gpucloud_sandbox.aws.authorization import Demand, demands
 from gpucloud_sandbox.aws.callers import Caller
 from gpucloud_sandbox.aws.foreign import capacity, modifications, spot_requests
-from gpucloud_sandbox.aws.foreign.routes import leads_out
 from gpucloud_sandbox.aws.foreign.vpcs import lay_default
 from gpucloud_sandbox.aws.groups import admits
 from gpucloud_sandbox.aws.query import UnknownFilterError
@@ -49,6 +48,7 @@ from gpucloud_sandbox.aws.quotas import set_quota
 from gpucloud_sandbox.aws.region import CLOUD, Region
 from gpucloud_sandbox.aws.reservations import grant
 from gpucloud_sandbox.aws.review import review_action
+from gpucloud_sandbox.aws.routes import leads_out
 from gpucloud_sandbox.aws.wire import AwsError, not_emulated
 from gpucloud_sandbox.database import Shelf
 from gpucloud_sandbox.emulator import Control, UnknownResourceError, World

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
-from gpucloud_sandbox.aws.foreign.routes import forget_subnet
 from gpucloud_sandbox.aws.interfaces import RESERVED, used_addresses
 from gpucloud_sandbox.aws.parts import find, in_vpc, read_block, shown_parts, still_used
 from gpucloud_sandbox.aws.query import Field
 from gpucloud_sandbox.aws.region import ACCOUNT, Region
+from gpucloud_sandbox.aws.routes import forget_subnet
 from gpucloud_sandbox.aws.tags import tags_for
 from gpucloud_sandbox.aws.wire import AwsError
 from gpucloud_sandbox.database import Document

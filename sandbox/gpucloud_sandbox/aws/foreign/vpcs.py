@@ -7,11 +7,11 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from gpucloud_sandbox.aws.foreign.gateways import attach, gateway_of, make_gateway
-from gpucloud_sandbox.aws.foreign.routes import is_main, make_route, make_table
 from gpucloud_sandbox.aws.groups import default_group
 from gpucloud_sandbox.aws.parts import find, in_vpc, read_block, shown_parts, still_used
 from gpucloud_sandbox.aws.query import Field
 from gpucloud_sandbox.aws.region import ACCOUNT, Region
+from gpucloud_sandbox.aws.routes import is_main, make_route, make_table
 from gpucloud_sandbox.aws.subnets import make_subnet
 from gpucloud_sandbox.aws.tags import tags_for
 from gpucloud_sandbox.aws.wire import AwsError

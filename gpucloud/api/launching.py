@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.launch import BoxRequest, Deal, begin_echo, provision
@@ -32,11 +31,12 @@ from gpucloud.policy.budget_check import end_of_budgets
 from gpucloud.purchase.failover import abandon, check_name
 from gpucloud.resources import rfc3339
 from gpucloud.runs.first_step import settle_first
+from gpucloud.runs.job import start_once
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.client import forget
-from gpucloud.ssh.job import script_of, start
+from gpucloud.ssh.job import script_of
 from gpucloud.ssh.keys import key_folder
 from gpucloud_pricing import Market
 from gpucloud_pricing.places import admits
@@ -156,7 +156,7 @@ class Buyer:
         first = targets(box, keys, context.proxy_command)[0]
         context.tell("job", command.splitlines()[0])
         try:
-            context.tasks.run(partial(start, first, script_of(command, self.wanted.environment)))
+            start_once(context, box, [first], [script_of(command, self.wanted.environment)])
         except BaseException as error:
             abandon(context, box, error)
             forget(keys, box.id, nodes=len(box.nodes))

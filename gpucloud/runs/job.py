@@ -105,10 +105,29 @@ def start_on_all(
     timeout_s: float | None = None,
     has_results: bool = False,
 ) -> None:
-    """Starts a script on nodes of a box at the same time, once, though a connection breaks meanwhile.
+    """Starts a script on nodes of a box at the same time; each is told its rank before it.
 
-    Each node is told its rank before the script. With ``timeout_s``, each node stops it after this, without
-    anybody who waits for it. With ``has_results``, being idle does not end a node when the script has ended.
+    The other arguments, and the errors, are those of :func:`start_once`.
+    """
+    addresses = [box.nodes[node.node].private_ip for node in nodes]
+    told = rank_environments(addresses, gpus_per_node(box))
+    scripts = [environment_text(ranks) + script for ranks in told]
+    start_once(context, box, nodes, scripts, timeout_s=timeout_s, has_results=has_results)
+
+
+def start_once(
+    context: Context,
+    box: Box,
+    nodes: Sequence[Target],
+    scripts: Sequence[bytes],
+    *,
+    timeout_s: float | None = None,
+    has_results: bool = False,
+) -> None:
+    """Starts a script on each of some nodes of a box, once, though a connection breaks meanwhile.
+
+    With ``timeout_s``, each node stops it after this, without anybody who waits for it. With ``has_results``,
+    being idle does not end a node when the script has ended.
 
     Raises:
         BoxLostError: a node is gone.
@@ -117,16 +136,11 @@ def start_on_all(
         ConnectionFailedError: a node exists, but does not answer.
         GpucloudError: another job still runs there.
     """
-    addresses = [box.nodes[node.node].private_ip for node in nodes]
-    told = rank_environments(addresses, gpus_per_node(box))
-    start_once = partial(start, token=secrets.token_hex(8), timeout_s=timeout_s, has_results=has_results)
-    starts = [
-        partial(start_once, node, environment_text(ranks) + script)
-        for node, ranks in zip(nodes, told, strict=True)
-    ]
+    begin = partial(start, token=secrets.token_hex(8), timeout_s=timeout_s, has_results=has_results)
+    starts = [partial(begin, node, script) for node, script in zip(nodes, scripts, strict=True)]
     calls = [context.tasks.start(each) for each in starts]
     end = context.clock() + timedelta(seconds=COME_BACK_S)
-    for node, begin, first in zip(nodes, starts, calls, strict=True):
+    for node, again, first in zip(nodes, starts, calls, strict=True):
         call = first
         while True:
             try:
@@ -136,7 +150,7 @@ def start_on_all(
                 if context.clock() >= end:
                     raise
                 _come_back(context, box, nodes, node, error)
-                call = context.tasks.start(begin)
+                call = context.tasks.start(again)
 
 
 class _Output:

@@ -368,16 +368,14 @@ def test_a_connection_that_breaks_loses_nothing_of_the_output(cli: Shell) -> Non
     assert "".join(lines) + out == "".join(f"{n}\n" for n in range(1, 41))
 
 
-@pytest.mark.parametrize("detach", [(), ("--detach",)], ids=["attached", "detached"])
-def test_a_connection_that_breaks_while_the_command_starts_starts_it_once(
-    cli: Shell, detach: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("how", ["attached", "detached", "launched"])
+def test_a_connection_that_breaks_while_the_command_starts_starts_it_once(cli: Shell, how: str) -> None:
     """Its ssh client is killed when the box has begun the command, and before that is known here."""
     program, broken, begun = cli.home / "bin" / "ssh", cli.home / "broken", cli.home / "begun"
     program.parent.mkdir()
     program.write_text(
         f"""#!/bin/sh
-case "$*" in *mkdir*token*) ;; *) exec {shutil.which("ssh")} "$@" ;; esac
+case "$*" in *mkdir*token*' run '*) ;; *) exec {shutil.which("ssh")} "$@" ;; esac
 {shutil.which("ssh")} "$@" || exit
 [ -e {broken} ] || {{ touch {broken}; kill -9 $$; }}
 """
@@ -385,11 +383,15 @@ case "$*" in *mkdir*token*) ;; *) exec {shutil.which("ssh")} "$@" ;; esac
     program.chmod(0o700)
     path = os.pathsep.join((str(program.parent), os.environ["PATH"]))
     script = f"echo begun >>{begun}; sleep 0.5"
-    ended = cli(*RUN, *detach, "--run-id", "once", "--", "sh", "-c", script, PATH=path)
+    if how == "launched":
+        ended = cli("launch", *RUN[1:], "--name", "once", "--run", script, "--yes", PATH=path)
+    else:
+        detach = ("--detach",) if how == "detached" else ()
+        ended = cli(*RUN, *detach, "--name", "once", "--", "sh", "-c", script, PATH=path)
     assert (ended.code, broken.exists(), "connecting again" in ended.err) == (0, True, True), ended.err
     assert until(lambda: begun.exists() and begun.read_text()) == "begun\n"
-    if detach:
-        assert cli("down", "--run-id", "once", "--yes").code == 0
+    if how != "attached":
+        assert cli("down", "once", "--yes").code == 0
     assert cli.sandbox.status()["billing"] == []
 
 

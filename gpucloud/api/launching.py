@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.launch import BoxRequest, Deal, begin_echo, provision
@@ -17,18 +16,19 @@ from gpucloud.ending.discovery import (
     finish,
     refuse_taken_name,
 )
-from gpucloud.errors import UsageError
+from gpucloud.errors import BudgetError, PolicyError, UsageError
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.facts import Wanted as JournalWanted
 from gpucloud.journal.records import Box, a_plan
 from gpucloud.market.catalog import Catalog, check_places
 from gpucloud.planning.launch_plan import plan_launch
 from gpucloud.planning.lifetime import ceiling_of, cost_limit, lifetime, refuse_short
-from gpucloud.planning.plan import Plan
+from gpucloud.planning.plan import CHEAPEST, Plan
 from gpucloud.planning.saved_plan import renewed
 from gpucloud.planning.waiting import within
-from gpucloud.policy.budget_check import end_of_budgets
+from gpucloud.policy.budget_check import BudgetCheck, end_of_budgets
 from gpucloud.purchase.failover import abandon, check_name
+from gpucloud.purchase.policy_check import PolicyCheck
 from gpucloud.resources import rfc3339
 from gpucloud.runs.first_step import settle_first
 from gpucloud.runs.job import start_once
@@ -177,23 +177,48 @@ class Buyer:
         )
         if self.saved is not None:
             plan = renewed(self.saved, plan)
-        lives = lifetime(plan, spec, market)
-        ends = [self.wanted.ends_by, plan.created_at + lives if lives else None]
-        end = min((each for each in ends if each is not None), default=None)
-        return Deal(plan=plan, end=self._within_budgets(plan, end))
+        plan = self._with_room(plan)
+        box = self._planned(plan)
+        found = end_of_budgets(self.context, market, box)
+        if found is None:
+            return Deal(plan=plan, end=box.expires_at)
+        told = f"Budget {found.budget!r} is used up at {rfc3339(found.at)}: the box ends then"
+        self.context.notice("plan", told)
+        return Deal(plan=plan, end=found.at)
 
-    def _within_budgets(self, plan: Plan, end: datetime | None) -> datetime | None:
-        """The end of a box of this plan, or the earlier one at which a budget is used up that ends boxes.
+    def _with_room(self, plan: Plan) -> Plan:
+        """The plan; without what follows its cheapest attempts where a budget or the policy has no room.
+
+        With it, all of them would be refused, or the box would end earlier.
+        """
+        if len(plan.attempts) <= CHEAPEST:
+            return plan
+        context, market = self.context, self.catalog.market
+        first = replace(plan, attempts=plan.attempts[:CHEAPEST])
+        box = self._planned(plan)
+        try:
+            BudgetCheck(lambda: market, context.clock).look(context.journal, box)
+            check = PolicyCheck(market, context.clock, plan.attempts)
+            check(box, context.journal.rules(), context.journal.billed_since)
+            ends = [end_of_budgets(context, market, each) for each in (box, self._planned(first))]
+        except (BudgetError, PolicyError):
+            return first
+        return plan if ends[0] == ends[1] else first
+
+    def _planned(self, plan: Plan) -> Box:
+        """A box of a plan, which is not in the journal; it ends as its spec says.
 
         Raises:
-            BudgetError: such a budget has no room for a box.
+            UsageError: there is a budget, but a price that it must cover is not known.
         """
         market, wanted = self.catalog.market, self.wanted
-        box = a_plan(
+        lives = lifetime(plan, wanted.spec, market)
+        ends = [wanted.ends_by, plan.created_at + lives if lives else None]
+        return a_plan(
             name=wanted.spec.name or "this box",
             owner=self.context.owner,
             run_id=wanted.run_id,
-            expires_at=end,
+            expires_at=min((each for each in ends if each is not None), default=None),
             facts=Facts(
                 wanted=JournalWanted(spec=dict(plan.spec)),
                 ceiling=ceiling_of(plan, wanted.spec, market),
@@ -201,12 +226,6 @@ class Buyer:
             ),
             at=plan.created_at,
         )
-        found = end_of_budgets(self.context, market, box)
-        if found is None:
-            return end
-        told = f"Budget {found.budget!r} is used up at {rfc3339(found.at)}: the box ends then"
-        self.context.notice("plan", told)
-        return found.at
 
     def _agreed(self, market: Market, deal: Deal, confirm: Confirm) -> Deal:
         """Shows the purchase and asks for confirmation.

@@ -10,17 +10,33 @@ from gpucloud.rendering.texts import counted
 
 Attempt = Mapping[str, Any]
 
+SHOWN = 8
+"""So many regions and codes are shown with their types and messages; of the others, their number."""
+
 
 def attempt_lines(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """Two lines for each region and code: what was tried how often, and what the cloud said last."""
-    groups: dict[tuple[str, ...], list[Attempt]] = {}
-    for attempt in attempts:
-        key = (attempt["cloud"], attempt["region"], attempt["code"] or attempt["class"])
-        groups.setdefault(key, []).append(attempt)
-    for (cloud, region, code), alike in groups.items():
+    """Two lines for each region and code: what was tried how often, and what the cloud said last.
+
+    After the first :data:`SHOWN`, one line for each cloud and code, with the regions.
+    """
+    groups = _grouped(attempts, "region")
+    for (cloud, code, region), alike in groups[:SHOWN]:
         yield f"{cloud} {region}: {code}, {counted(len(alike), 'attempt')}: {'; '.join(_types(alike))}"
         request = alike[-1]["request_id"]
         yield f"  {alike[-1]['message']}" + (f" (request id {request})" if request else "")
+    for (cloud, code), alike in _grouped([each for _, group in groups[SHOWN:] for each in group]):
+        regions = dict.fromkeys(each["region"] for each in alike)
+        where = f"{counted(len(regions), 'more region')}: {', '.join(regions)}"
+        yield f"{cloud}: {code}, {counted(len(alike), 'attempt')} in {where}"
+
+
+def _grouped(attempts: Sequence[Attempt], *fields: str) -> list[tuple[tuple[str, ...], list[Attempt]]]:
+    """The attempts by cloud, code, or class where it has none, and these fields, in order."""
+    groups: dict[tuple[str, ...], list[Attempt]] = {}
+    for attempt in attempts:
+        key = (attempt["cloud"], attempt["code"] or attempt["class"], *(attempt[name] for name in fields))
+        groups.setdefault(key, []).append(attempt)
+    return list(groups.items())
 
 
 def hint_lines(attempts: Sequence[Attempt], last: tuple[str | None, str | None]) -> Iterator[str]:

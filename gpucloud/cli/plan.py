@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from gpucloud.planning.data_source import DataSource
     from gpucloud.planning.documents import PlanDocument
     from gpucloud.planning.lifetime import CostLimit
-    from gpucloud.planning.plan import Plan
+    from gpucloud.planning.plan import Candidate, Plan
 
 AcceptSnapshot = Annotated[
     bool,
@@ -77,14 +79,13 @@ def plan(
 
 def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None) -> None:
     """Prints a plan: attempts, their flags, the clouds left out, and what ends the box."""
-    from gpucloud.planning.plan import table_of
+    from gpucloud.planning.plan import CHEAPEST, table_of
     from gpucloud.planning.spread import spread_text
 
-    shown = made.attempts[:most]
+    shown = made.attempts[: most or CHEAPEST]
     app.output.table(table_of(shown))
-    if len(made.attempts) > len(shown):
-        more = counted(len(made.attempts) - len(shown), "more attempt")
-        app.output.say(f"{more}: gpucloud plan shows all.")
+    if further := made.attempts[len(shown) :]:
+        app.output.say(further_text(further))
     if text := spread_text(made.spec, made.attempts):
         app.output.say(text)
     for source in made.data:
@@ -99,6 +100,15 @@ def show_plan(app: App, made: Plan, limit: CostLimit, *, most: int | None = None
     for remark in made.remarks.get(shown[0].cloud, ()) if shown else ():  # of others, --json tells
         app.output.say(f"On {shown[0].cloud}: {remark}")
     app.output.say(ends_text(made, limit))
+
+
+def further_text(further: Sequence[Candidate]) -> str:
+    """What a table of attempts leaves out: ``9 more attempts, up to $1.20 per node-hour: 9 aws spot``."""
+    ways = Counter(f"{each.cloud} {each.purchase.replace('_', '-')}" for each in further)
+    parts = ", ".join(f"{number} {way}" for way, number in sorted(ways.items()))
+    most = format_money(max(each.price_usd for each in further))
+    more = counted(len(further), "more attempt")
+    return f"{more}, up to {most} per node-hour: {parts} (gpucloud plan --json shows all)."
 
 
 def data_text(source: DataSource) -> str:

@@ -11,7 +11,8 @@ from gpucloud.costs.resource_prices import ADDRESS, BESIDE, DISK, beside_prices
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Ceiling
 from gpucloud.journal.lifecycle import LEAST_LIFE
-from gpucloud.planning.plan import Candidate, Plan
+from gpucloud.planning.plan import CHEAPEST, Candidate, Plan
+from gpucloud.rendering.texts import counted
 from gpucloud.resources import rfc3339
 from gpucloud.spec.fields import format_end
 from gpucloud.spec.model import Spec, deadline
@@ -49,24 +50,29 @@ def lifetime(plan: Plan, spec: Spec, market: Market) -> timedelta | None:
     Raises:
         UsageError: there is a budget, but a price that it must cover is not known.
     """
-    ttl = spec.ends_after(LAUNCH_TTL)
     if spec.budget is None:
-        return ttl
-    lives: list[timedelta] = []
-    for attempt in plan.attempts:
-        disk, address = _beside_usd_per_hour(market, attempt, spec.disk).values()
-        if disk is None or address is None:
-            raise _no_budget(attempt.place)
-        found = deadline(
-            ttl=ttl,
-            budget_usd=spec.budget,
-            compute_usd_per_hour=_new_spending(attempt),
-            disk_usd_per_hour=disk,
-            address_usd_per_hour=address,
-            nodes=spec.machines,
-        )
-        lives += [found] if found is not None else []
-    return min(lives, default=None)
+        return spec.ends_after(LAUNCH_TTL)
+    lives = [_life(attempt, spec, market) for attempt in plan.attempts]
+    return min((each for each in lives if each is not None), default=None)
+
+
+def _life(attempt: Candidate, spec: Spec, market: Market) -> timedelta | None:
+    """The lifetime of a box of a spec with a budget, at the highest price of an attempt.
+
+    Raises:
+        UsageError: a price that the budget must cover is not known.
+    """
+    disk, address = _beside_usd_per_hour(market, attempt, spec.disk).values()
+    if disk is None or address is None or spec.budget is None:
+        raise _no_budget(attempt.place)
+    return deadline(
+        ttl=spec.ends_after(LAUNCH_TTL),
+        budget_usd=spec.budget,
+        compute_usd_per_hour=_new_spending(attempt),
+        disk_usd_per_hour=disk,
+        address_usd_per_hour=address,
+        nodes=spec.machines,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +143,34 @@ def _new_spending(attempt: Candidate) -> Decimal:
 
 
 def within_a_budget(plan: Plan, spec: Spec, market: Market) -> Plan:
-    """The plan without attempts whose disk or address has no known price: a budget must cover all parts.
+    """The plan for a spec with a budget.
+
+    Without attempts whose disk or address has no known price: the budget must cover all parts. Of those that
+    follow the cheapest, without what would end the box earlier: its end is one for all of them.
 
     Raises:
         UsageError: none is left.
     """
-    unknown = {attempt: _unpriced(market, attempt, spec.disk) for attempt in plan.attempts}
-    left_out = {
-        f"{attempt.cloud} {attempt.region}": f"for the budget: no price is known for {' and '.join(texts)}"
-        for attempt, texts in unknown.items()
-        if texts
-    }
-    attempts = tuple(attempt for attempt, texts in unknown.items() if not texts)
-    if not attempts:
+    left_out: dict[str, str] = {}
+    priced: list[Candidate] = []
+    for attempt in plan.attempts:
+        if texts := _unpriced(market, attempt, spec.disk):
+            why = f"for the budget: no price is known for {' and '.join(texts)}"
+            left_out[f"{attempt.cloud} {attempt.region}"] = why
+        else:
+            priced.append(attempt)
+    if not priced:
         raise _no_budget(plan.attempts[0].place)
-    return replace(plan, attempts=attempts, left_out={**plan.left_out, **left_out})
+    first = replace(plan, attempts=tuple(priced[:CHEAPEST]))
+    lives = lifetime(first, spec, market)
+    further = [each for each in priced[CHEAPEST:] if not _is_earlier(_life(each, spec, market), lives)]
+    if short := len(priced) - len(first.attempts) - len(further):
+        left_out[counted(short, "dearer offer")] = "for the budget: with one, the box would end earlier"
+    return replace(first, attempts=(*first.attempts, *further), left_out={**plan.left_out, **left_out})
+
+
+def _is_earlier(one: timedelta | None, other: timedelta | None) -> bool:
+    return one is not None and (other is None or one < other)
 
 
 def _unpriced(market: Market, attempt: Candidate, disk_gib: int) -> list[str]:

@@ -5,6 +5,7 @@ Pure functions over the market's offers; nothing here calls a cloud or reads a c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -26,8 +27,15 @@ if TYPE_CHECKING:
     from gpucloud.planning.documents import AttemptDocument, PlanDocument
 
 SCHEMA = "gpucloud.plan/v1"
-MAX_ATTEMPTS = 20
+CHEAPEST = 20
+"""The attempts that are chosen by price alone; their prices and quotas are asked for before."""
+MAX_ATTEMPTS = 60
+"""All attempts: after the cheapest, one for each further way of paying, cloud and region."""
 MAX_ATTEMPT_SECONDS = 600.0
+DEAREST = 2
+"""How many times the price of the cheapest attempt of its way of paying one may cost without a limit."""
+OF_EACH = 3
+"""The offers of each way of paying and cloud whose prices are asked for, also where others are cheaper."""
 ZONES_BEFORE_NEXT_REGION = 2
 SPOT_MARGIN = Decimal("1.25")
 LIST_MARGIN = Decimal("1.02")
@@ -254,8 +262,8 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     )
 
 
-def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[Candidate, ...]:
-    """The attempts in order: held capacity, then strictly by price; of equal ones, two zones of each region.
+def cheapest(ranked: Iterable[Candidate], *, most: int = CHEAPEST) -> tuple[Candidate, ...]:
+    """The first attempts in order: held capacity, then strictly by price; two zones of each region if equal.
 
     A more expensive offer never comes before a cheaper one. Among equal ones a third zone of a region comes
     after every other region, because two zones without capacity make capacity in a third one unlikely.
@@ -271,6 +279,53 @@ def attempts(ranked: Iterable[Candidate], *, most: int = MAX_ATTEMPTS) -> tuple[
         level.append(candidate)
     ordered += _spread(level)
     return tuple(ordered[:most])
+
+
+def attempts(ranked: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The attempts in order: the cheapest, then the best of each further way of paying, cloud and region.
+
+    So a way of paying that is sold out, or a cloud that refuses, does not end a launch that another one would
+    serve.
+    """
+    first = cheapest(ranked)
+    seen = {_part(candidate) for candidate in first}
+    further: list[Candidate] = []
+    for candidate in ranked:
+        if _part(candidate) not in seen:
+            seen.add(_part(candidate))
+            further.append(candidate)
+    return (*first, *further)[:MAX_ATTEMPTS]
+
+
+def _part(candidate: Candidate) -> tuple[str, str, str]:
+    return str(candidate.purchase), candidate.cloud, candidate.region
+
+
+def of_each(ranked: Iterable[Candidate]) -> list[Candidate]:
+    """The first offers of each way of paying and cloud."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: list[Candidate] = []
+    for candidate in ranked:
+        part = str(candidate.purchase), candidate.cloud
+        seen[part] += 1
+        if seen[part] <= OF_EACH:
+            found.append(candidate)
+    return found
+
+
+def split_dear(ranked: Iterable[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """The offers that may be tried where nobody has set a limit, and those that cost too much for that.
+
+    That is more than :data:`DEAREST` times the first offer of the same way of paying.
+    """
+    most: dict[Purchase, Decimal] = {}
+    tried: list[Candidate] = []
+    dear: list[Candidate] = []
+    for candidate in ranked:
+        limit = most.setdefault(candidate.purchase, DEAREST * candidate.price_usd)
+        is_dear = candidate.price_usd > limit and not candidate.purchase.kind.paid_already
+        (dear if is_dear else tried).append(candidate)
+    return tried, dear
 
 
 def _price_level(candidate: Candidate) -> tuple[bool, bool, int, Decimal]:

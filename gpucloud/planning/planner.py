@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gpucloud.clouds.abilities import Preflight, Prices, Reservations
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import price_at
 from gpucloud.errors import (
     CloudError,
-    ErrorClass,
     GpucloudError,
     NoOfferError,
     PriceError,
     UsageError,
-    absence,
-    is_absent,
 )
 from gpucloud.journal.policy import NO_RULES, Rules
 from gpucloud.market.search import search
+from gpucloud.planning.access import CloudAccess, answer_of
 from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, possible
-from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.data_source import DataSource, priced
 from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.limits import within_limits
-from gpucloud.planning.no_credentials import no_credentials
 from gpucloud.planning.own_image import OwnImage, image_id
 from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import (
-    MAX_ATTEMPTS,
+    CHEAPEST,
+    DEAREST,
     Candidate,
     Plan,
     attempts,
     capped,
+    cheapest,
     into_held,
+    of_each,
     rank,
     requote,
+    split_dear,
     under,
     worth_quoting,
 )
@@ -50,19 +49,16 @@ from gpucloud.planning.quota import Place, QuotaCache, Shortfall, refusal
 from gpucloud.planning.spread import interleaved
 from gpucloud.planning.vgpus import refused_vgpu, without_vgpus
 from gpucloud.policy.rules import allowed_purchases, forbidden, removed_text
+from gpucloud.rendering.texts import counted
 from gpucloud.resources import HeldCapacity, Quote
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Call, TimedOutError
+from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
-from gpucloud_pricing import Market
+from gpucloud_pricing import Market, format_money
 from gpucloud_pricing.demand import BucketPlace, Demand, VolumePlace
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.values import Offer
 
-QUOTE_TIMEOUT_S = 30.0
-ACCOUNT_TIMEOUT_S = 15.0
-LAST_CHANCE_S = 2.0
-"""The timeout for a cloud that has not answered so far: its SDK may still have been loading."""
 MOVES_SHOWN = 3
 """How many prices that differ from the market's data to show one by one."""
 
@@ -147,6 +143,7 @@ def make_plan(context: Context, market: Market, request: PlanRequest) -> Plan:
             **_too_small(inquiry.short.values()),
             **unfit,
             **vgpus,
+            **_too_dear_to_try(inquiry.dear),
             **({POLICY: "; ".join(texts)} if (texts := removed_text(request.rules, removed)) else {}),
         },
         endings=endings,
@@ -183,6 +180,8 @@ class PlanInquiry:
         self.short: dict[tuple[str, ...], Shortfall] = {}
         self.above_policy = 0
         """How many candidates cost more than the policy allows."""
+        self.dear: list[Candidate] = []
+        """The candidates that cost too much to be tried without a limit."""
 
     def attempts(self) -> tuple[Candidate, ...]:
         """The attempts, in order.
@@ -194,11 +193,11 @@ class PlanInquiry:
             self.access.ask(candidate.cloud for candidate in self._wanted)
         while True:
             ranked, hopes = self._choices()
-            if self._ask(self._first(hopes) or tuple(ranked[:1])):
+            if self._ask([*self._first(hopes), *of_each(hopes)] or ranked[:1]):
                 continue
-            tried = self._first(self._trusted(ranked))
+            tried = self._tried(ranked)
             self._read_ahead(tried)
-            exceeded = self._quotas.shortfalls(tried, self._request.nodes)
+            exceeded = self._quotas.shortfalls(tried[:CHEAPEST], self._request.nodes)
             if not exceeded:
                 break
             self.short.update(exceeded)  # without those, others move up
@@ -207,9 +206,18 @@ class PlanInquiry:
         return tried or self._refuse(ranked)
 
     def _first(self, ranked: Iterable[Candidate]) -> tuple[Candidate, ...]:
-        """The attempts of ranked candidates: by price, or place by place for boxes that are spread."""
+        """The first of ranked candidates: by price, or place by place for boxes that are spread."""
         spread = self._request.spec.spread
-        return attempts(ranked) if spread is None else tuple(interleaved(ranked, spread)[:MAX_ATTEMPTS])
+        return cheapest(ranked) if spread is None else tuple(interleaved(ranked, spread)[:CHEAPEST])
+
+    def _tried(self, ranked: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        """The attempts of ranked candidates; notes which are too dear to be one."""
+        trusted, self.dear = list(self._trusted(ranked)), []
+        if self._request.spec.spread is not None:
+            return self._first(trusted)
+        if self._request.max_price_usd is None:
+            trusted, self.dear = split_dear(trusted)
+        return attempts(trusted)
 
     def _read_ahead(self, tried: Sequence[Candidate]) -> None:
         """Starts the first reads of a launch in the first attempt's cloud, while other calls run."""
@@ -313,6 +321,20 @@ def _too_small(short: Iterable[Shortfall]) -> dict[str, str]:
     return {f"{each.quota.cloud} {each.quota.region}": each.text for each in short}
 
 
+def _too_dear_to_try(dear: Iterable[Candidate]) -> dict[str, str]:
+    """The offers that only a limit of the user brings in, by way of paying."""
+    by_way: dict[Purchase, list[Candidate]] = {}
+    for candidate in dear:
+        by_way.setdefault(candidate.purchase, []).append(candidate)
+    return {
+        f"{counted(len(found), 'offer')} {purchase.replace('_', '-')}": (
+            f"more than {DEAREST} times the price of the cheapest, from {format_money(found[0].price_usd)}; "
+            "--max-price sets another limit"
+        )
+        for purchase, found in by_way.items()
+    }
+
+
 def candidates_of(offers: Iterable[Offer]) -> list[Candidate]:
     """The offers that can be launched, in their order."""
     return [candidate for offer in offers if (candidate := _candidate(offer)) is not None]
@@ -346,93 +368,6 @@ def _candidate(offer: Offer) -> Candidate | None:
         flags=offer.flags,
         local_ssd_gib=offer.kind.local_ssd_gib or Decimal(0),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class CloudAccess:
-    """Which clouds can be used. A cloud is asked once, and only when one of its offers is considered.
-
-    Attributes:
-        to_buy: whether a wrong clock of this machine is refused; otherwise it is only reported.
-        left_out: the clouds that cannot be used, with the reason.
-        refusals: the errors of the clouds about our credentials.
-        silent: the clouds that did not answer.
-        remarks: for each cloud that was asked, how its boxes differ from the default.
-    """
-
-    context: Context
-    to_buy: bool = False
-    remarks: dict[str, Call] = field(default_factory=dict[str, Call])
-    usable: set[str] = field(default_factory=set[str])
-    left_out: dict[str, str] = field(default_factory=dict[str, str])
-    refusals: list[CloudError] = field(default_factory=list[CloudError])
-    silent: list[str] = field(default_factory=list[str])
-
-    def ask(self, clouds: Iterable[str]) -> bool:
-        """Asks the clouds that were not asked before, all at the same time; True if one cannot be used.
-
-        Raises:
-            UsageError: the plan is to be bought, and this machine's clock differs from that of a cloud.
-        """
-        asked: dict[str, Call] = {}
-        clocks: dict[str, Call] = {}
-        before = len(self.left_out)
-        for name in sorted(set(clouds) - self.usable - set(self.left_out)):
-            try:
-                cloud = self.context.clouds[name]
-                asked[name] = self.context.silent.get(name) or self.context.tasks.start(cloud.account)
-                clocks[name] = begin_reading(self.context, cloud)
-                self.remarks[name] = self.context.tasks.start(partial(_remarks, cloud))
-            except KeyError:
-                self.left_out[name] = "gpucloud cannot launch on this cloud yet"
-            except ImportError as error:
-                self.left_out[name] = f"its SDK is not installed ({error}): pip install 'gpucloud[{name}]'"
-        with self.context.tasks.within(ACCOUNT_TIMEOUT_S):
-            for name, call in asked.items():
-                try:
-                    self.context.tasks.wait(
-                        call, LAST_CHANCE_S if self.context.is_unresponsive(name) else math.inf
-                    )
-                    self.usable.add(name)
-                except CloudError as error:
-                    self.left_out[name] = absence(error)
-                    self.refusals.append(error)
-                except TimedOutError as error:
-                    self.left_out[name] = str(error)
-                    self.silent.append(name)
-                except ImportError as error:
-                    self.left_out[name] = str(error)
-        usable = [clock for name, clock in clocks.items() if name in self.usable]
-        for reading in [reading_of(self.context, clock) for clock in usable]:
-            if self.to_buy:
-                refuse_wrong(self.context, reading)
-            elif reading is not None and reading.skew > SKEW_FAILS:
-                self.context.tell("clock", f"{reading.text}: correct it before a launch")
-        return len(self.left_out) > before
-
-    def said_of(self, clouds: Iterable[str]) -> dict[str, list[str]]:
-        """How boxes of these clouds differ from the default; empty for a cloud that did not answer."""
-        said = {name: list(_answer(self.context, self.remarks[name])) for name in clouds}
-        return {name: remarks for name, remarks in said.items() if remarks}
-
-    def nobody(self) -> GpucloudError:
-        """The error that explains why no cloud is left."""
-        wrong = [error for error in self.refusals if not is_absent(error)]
-        if wrong:
-            return wrong[0]
-        if self.refusals and not self.silent:
-            absent = sorted(str(error.cloud) for error in self.refusals)
-            return no_credentials([self.context.clouds[name] for name in absent])
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
-        text = f"no cloud that offers this can be used: {reasons}"
-        if self.silent:
-            return CloudError(
-                text,
-                error_class=ErrorClass.SERVER,
-                cloud=self.silent[0],
-                hint="try again later; or allow other clouds with --cloud",
-            )
-        return NoOfferError(text, hint="try gpucloud without an account: gpucloud --sandbox")
 
 
 def _too_dear(cheapest: Candidate) -> PriceError:
@@ -503,7 +438,7 @@ def quotes_of(cloud: Cloud, region: str, names: Sequence[str], purchase: Purchas
 
 def _quotes(context: Context, asked: Iterable[Call]) -> list[Quote]:
     """Today's prices of the clouds. A cloud that does not answer is no failure."""
-    return [quote for call in asked for quote in _answer(context, call)]
+    return [quote for call in asked for quote in answer_of(context, call)]
 
 
 def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacity]:
@@ -515,7 +450,7 @@ def _held(context: Context, candidates: Iterable[Candidate]) -> list[HeldCapacit
         context.tasks.start(partial(_reserved, context.clouds[cloud], region, sorted(names)))
         for (cloud, region), names in types.items()
     ]
-    return [hold for call in calls for hold in _answer(context, call)]
+    return [hold for call in calls for hold in answer_of(context, call)]
 
 
 def _reserved(cloud: Cloud, region: str, names: Sequence[str]) -> Sequence[HeldCapacity]:
@@ -523,24 +458,11 @@ def _reserved(cloud: Cloud, region: str, names: Sequence[str]) -> Sequence[HeldC
     return cloud.ask(Reservations, what, lambda held: held.held(region, names), lacking=())
 
 
-def _remarks(cloud: Cloud) -> Sequence[str]:
-    return cloud.ask(Preflight, "read the account", lambda preflight: preflight.remarks(), lacking=())
-
-
 def _read_ahead(cloud: Cloud, region: str) -> None:
     """Reads in advance what a launch in a region needs; a failure is raised where it is needed."""
     what = "read what a launch needs"
     with suppress(CloudError):
         cloud.ask(Preflight, what, lambda preflight: preflight.read_ahead(region), lacking=None, budget_s=0.0)
-
-
-def _answer(context: Context, call: Call) -> Sequence[Any]:
-    try:
-        answer: Sequence[Any] = context.tasks.wait(call, QUOTE_TIMEOUT_S)
-    except (CloudError, TimedOutError) as error:
-        context.tell("quote", f"no answer: {error}")
-        return ()
-    return answer
 
 
 def plan_request(

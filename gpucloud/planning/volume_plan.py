@@ -13,9 +13,10 @@ from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.journal.facts import Ceiling, Place, Price
 from gpucloud.journal.records import Snapshot
 from gpucloud.market.search import search
+from gpucloud.planning.access import CloudAccess
 from gpucloud.planning.permitted import permitted
 from gpucloud.planning.plan import Candidate
-from gpucloud.planning.planner import CloudAccess, candidates_of
+from gpucloud.planning.planner import candidates_of
 from gpucloud.runtime.context import Context
 from gpucloud.spec.model import Spec
 from gpucloud_pricing import Market

@@ -240,6 +240,13 @@ MUTANTS = (
         "nothing above the limit", "gpucloud/planning/plan.py", "c.price_usd <= max_price_usd]", "True]", PLAN
     ),
     Mutant(
+        "nothing above twice the cheapest without a limit",
+        "gpucloud/planning/planner.py",
+        "            trusted, self.dear = split_dear(trusted)\n",
+        "            pass\n",
+        ("tests/cli/test_failover.py",),
+    ),
+    Mutant(
         "an old quote is asked again",
         "gpucloud/purchase/ceiling.py",
         "context.clock() - at > QUOTE_AGE",

@@ -73,6 +73,60 @@ def test_with_no_stock_anywhere_every_attempt_is_listed_and_nothing_is_left(cli:
     assert cli.launch(*T4, "--name", "x")["state"] == "ready", "the name is free again"
 
 
+def test_where_spot_is_sold_out_everywhere_a_launch_that_allows_both_is_paid_on_demand(cli: Shell) -> None:
+    """Though more than twenty offers on spot are cheaper."""
+    both = ("--gpu", "A10G", "--cloud", "aws", "--purchase", "spot,on-demand")
+    assert {each["purchase"] for each in planned(cli, *both)[:20]} == {"spot"}
+    cli.sandbox.stock(count=0, purchase="spot")
+    ran = cli("launch", *both, "--yes", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.box["purchase"] == "on_demand"
+    assert len(cli.billed()) == 1
+
+
+def test_where_a_cloud_is_sold_out_a_dearer_one_is_asked(cli: Shell) -> None:
+    """Though twenty of its offers are cheaper than every one of another cloud."""
+    eight = ("--gpu", "H100:8", "--region", "us,eu")
+    assert {each["cloud"] for each in planned(cli, *eight)[:20]} == {"aws"}
+    cli.sandbox.stock(count=0, cloud="aws")
+    ran = cli("launch", *eight, "--yes", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.box["cloud"] == "azure"
+
+
+def test_without_a_limit_nothing_dearer_than_twice_the_cheapest_is_tried_and_the_plan_says_so(
+    cli: Shell,
+) -> None:
+    made = cli("plan", *T4, "--json").json
+    prices = [Decimal(each["price_usd"]["amount"]) for each in made["attempts"]]
+    assert max(prices) <= 2 * min(prices)
+    (why,) = (text for what, text in made["left_out"].items() if what.endswith("offers on-demand"))
+    assert "--max-price" in why
+    limited = cli("plan", *T4, "--max-price", "2", "--json").json
+    assert not any(what.endswith("offers on-demand") for what in limited["left_out"])
+
+
+@pytest.mark.parametrize("limit", ["budget", "policy"])
+def test_what_a_limit_has_no_room_for_does_not_refuse_the_cheaper_attempts(cli: Shell, limit: str) -> None:
+    """Spot alone fits; the same launch with the dearer offers that follow would not."""
+    both = ("--gpu", "A10G", "--cloud", "aws", "--purchase", "spot,on-demand", "--ttl", "1h")
+    cheap = cli("plan", *both[:-4], "--purchase", "spot", "--ttl", "1h", "--json").json
+    most = Decimal(cheap["at_most"]["per_hour"]["amount"]) + Decimal("0.05")
+    if limit == "budget":
+        assert cli("budget", "set", "lab", f"{most:.2f}", "--per", "total").code == 0
+    else:
+        (cli.home / "policy.yaml").write_text(f"per_hour: {most:.2f}\n")
+        applied = cli("policy", "apply", "policy.yaml")
+        assert applied.code == 0, applied.err
+    ran = cli("launch", *both, "--yes", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.box["purchase"] == "spot"
+    assert cli("down", "--all", "--yes").code == 0
+    cli.sandbox.stock(count=0, purchase="spot")
+    refused = cli("launch", *both, "--yes", "--json")
+    assert refused.code == 5, refused.err
+
+
 def test_an_account_that_is_refused_is_told_what_to_do_about_it(cli: Shell) -> None:
     """Also about a cloud whose refusal is not the last word; each code once."""
     refusals = [

@@ -14,6 +14,8 @@ import pytest
 from gpucloud.errors import GpucloudError, PriceError, UsageError
 from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.plan import (
+    CHEAPEST,
+    MAX_ATTEMPTS,
     Candidate,
     Plan,
     attempts,
@@ -21,6 +23,7 @@ from gpucloud.planning.plan import (
     rank,
     repriced,
     requote,
+    split_dear,
     under,
     worth_quoting,
 )
@@ -133,10 +136,32 @@ def test_a_doubtful_zone_is_asked_for_first_and_wins_at_the_price_of_today_alone
     assert places(worth_quoting(doubted)) == ["aws/r2/z1", "aws/r1/z1"]
 
 
-def test_at_most_twenty_attempts_are_made() -> None:
-    """The default of the contract."""
-    offers = [a_candidate(f"aws/r{n:02}/z") for n in range(50)]
-    assert len(attempts(rank(offers))) == 20
+def test_after_the_cheapest_each_further_region_cloud_and_way_of_paying_is_tried_once() -> None:
+    offers = [a_candidate(f"aws/r{n:02}/z{zone}") for n in range(15) for zone in (1, 2)]
+    offers += [a_candidate(f"azure/r{n:02}/1", f"1.{n:02}") for n in range(1, 4)] * 2
+    offers += [a_candidate(f"aws/r{n:02}/z1", "1.5", purchase=Purchase.SPOT) for n in range(60)]
+    tried = attempts(rank(offers))
+    assert len(tried) == MAX_ATTEMPTS
+    assert places(tried[:CHEAPEST]) == [f"aws/r{n:02}/z{zone}" for n in range(10) for zone in (1, 2)]
+    assert places(tried[CHEAPEST:29]) == [
+        *(f"aws/r{n}/z1" for n in range(10, 15)),
+        *(f"azure/r0{n}/1" for n in range(1, 4)),
+        "aws/r00/z1",
+    ]
+    assert {each.purchase for each in tried[28:]} == {Purchase.SPOT}
+
+
+def test_without_a_limit_nothing_is_tried_that_costs_more_than_twice_the_cheapest_of_its_way() -> None:
+    offers = [
+        a_candidate("aws/a/z", "1", purchase=Purchase.SPOT),
+        a_candidate("aws/b/z", "2", purchase=Purchase.SPOT),
+        a_candidate("aws/c/z", "2.01", purchase=Purchase.SPOT),
+        a_candidate("aws/a/z", "3"),
+        a_candidate("azure/a/1", "6.01"),
+    ]
+    tried, dear = split_dear(rank(offers))
+    assert places(tried) == ["aws/a/z", "aws/b/z", "aws/a/z"]
+    assert places(dear) == ["aws/c/z", "azure/a/1"]
 
 
 def test_todays_price_replaces_the_snapshots_and_its_staleness() -> None:

@@ -23,7 +23,7 @@ from gpucloud.errors import CleanupIncompleteError, GpucloudError
 from gpucloud.journal.events import StateChanged
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
-from gpucloud.planning.planner import CloudAccess
+from gpucloud.planning.access import CloudAccess
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import Ref, ResourceKind, Search
 from gpucloud.runtime.context import Context

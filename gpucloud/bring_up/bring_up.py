@@ -23,6 +23,7 @@ from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import BootStep
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
+from gpucloud.ssh.between_nodes import Neighbour, NoLoginError, introduce, make_key
 from gpucloud.ssh.boot import (
     BootState,
     DriverGpu,
@@ -36,7 +37,7 @@ from gpucloud.ssh.boot import (
 )
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run, wait_until_reachable
 from gpucloud.ssh.environment import FABRIC
-from gpucloud.ssh.keys import host_alias, keep_ready, pin_shared
+from gpucloud.ssh.keys import host_alias, keep_ready, pin_shared, pinned
 
 if TYPE_CHECKING:
     from gpucloud.bring_up.acceptance import Measurements as GpuTest
@@ -120,7 +121,8 @@ def bring_up(context: Context, box: Box, keys: Path) -> Measured:
         context.tell("gpus", "querying the GPUs")
         answers: list[list[DriverGpu]] = _all(context, box, [partial(gpu_list, target) for target in nodes])
         if len(nodes) > 1:
-            _all(context, box, [partial(_introduce, box, target) for target in nodes])
+            _all(context, box, [partial(_tell_rank, box, target) for target in nodes])
+            _let_meet(context, box, nodes)
         if (fabric := _fabric_of(box)) is not None:
             _all(context, box, [partial(_join, fabric, target) for target in nodes])
         _check_gpus(box, nodes, answers)
@@ -326,7 +328,22 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdecimal())
 
 
-def _introduce(box: Box, target: Target) -> None:
+def _let_meet(context: Context, box: Box, nodes: Sequence[Target]) -> None:
+    """Lets the nodes log in to each other; a box that cannot do that is told, and is as useful otherwise."""
+    addresses = [box.nodes[target.node].private_ip for target in nodes]
+    try:
+        keys: list[str] = _all(context, box, [partial(make_key, target) for target in nodes])
+        neighbours = [
+            Neighbour(node=target.node, address=address, host_keys=pinned(target.keys, target.alias), key=key)
+            for target, address, key in zip(nodes, addresses, keys, strict=True)
+            if address is not None
+        ]
+        _all(context, box, [partial(introduce, target, neighbours) for target in nodes])
+    except NoLoginError as error:
+        context.warn("ssh", f"warning: the nodes cannot log in to each other by ssh: {error.message}")
+
+
+def _tell_rank(box: Box, target: Target) -> None:
     """Writes a node's rank and its peers' private addresses to the node."""
     peers = [node.private_ip for node in box.nodes]
     text = json.dumps({"rank": target.node, "nodes": len(peers), "peers": peers})

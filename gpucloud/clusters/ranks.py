@@ -11,15 +11,20 @@ Source: https://docs.pytorch.org/docs/stable/elastic/run.html
 """
 
 
-def rank_environments(addresses: Sequence[str | None], gpus: int | None) -> list[Mapping[str, str]]:
+def rank_environments(
+    addresses: Sequence[str | None], gpus: int | None, box: Sequence[str | None]
+) -> list[Mapping[str, str]]:
     """The variables of each node: those of PyTorch and its relatives, and the same under names of our own.
 
     Args:
         addresses: the private addresses of the nodes, in their order; ``None`` if unknown, which is then
             left out.
         gpus: how many GPUs each has; ``None`` if unknown.
+        box: the private addresses of all nodes of the box, where a program may start others itself.
     """
-    return [_environment(rank, addresses, gpus) for rank in range(len(addresses))]
+    known = "\n".join(filter(None, box))
+    named = {"GPUCLOUD_NODE_IPS": known} if known else {}
+    return [{**_environment(rank, addresses, gpus), **named} for rank in range(len(addresses))]
 
 
 def _environment(rank: int, addresses: Sequence[str | None], gpus: int | None) -> Mapping[str, str]:
@@ -36,7 +41,6 @@ def _environment(rank: int, addresses: Sequence[str | None], gpus: int | None) -
         **(_torchrun(given) if several else {}),
         "GPUCLOUD_NODES": len(addresses),
         "GPUCLOUD_NODE_RANK": rank,
-        "GPUCLOUD_NODE_IPS": "\n".join(filter(None, addresses)) or None,
         "GPUCLOUD_GPUS_PER_NODE": gpus,
     }
     return {name: str(value) for name, value in values.items() if value is not None}

@@ -109,8 +109,8 @@ def start_on_all(
 
     The other arguments, and the errors, are those of :func:`start_once`.
     """
-    addresses = [box.nodes[node.node].private_ip for node in nodes]
-    told = rank_environments(addresses, gpus_per_node(box))
+    addresses = [node.private_ip for node in box.nodes]
+    told = rank_environments([addresses[node.node] for node in nodes], gpus_per_node(box), addresses)
     scripts = [environment_text(ranks) + script for ranks in told]
     start_once(context, box, nodes, scripts, timeout_s=timeout_s, has_results=has_results)
 

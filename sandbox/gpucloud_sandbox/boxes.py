@@ -82,6 +82,7 @@ class Boxes:
                 self._folder / spec.id,
                 spec,
                 now=self._now,
+                neighbours=lambda: list(self._boxes.values()),
                 powered_off=lambda: self._begin(self._power_off(spec.id)),
                 restarting=lambda: self._begin(self._restart(box)),
             )

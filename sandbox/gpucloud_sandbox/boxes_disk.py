@@ -120,13 +120,13 @@ class Disk:
         if not profile.exists():
             profile.write_text(f'PATH={shlex.quote(str(self.shims))}:"$PATH"\n', encoding="utf-8")
 
-    def authorized_keys(self, user: str) -> list[asyncssh.SSHKey]:
-        """The keys that were added to a user since the first boot."""
+    def authorizes(self, user: str, key: asyncssh.SSHKey, address: str) -> bool:
+        """Whether a key was added to a user since the first boot, for logins from this address."""
         file = self.home(user) / ".ssh/authorized_keys"
         try:
-            return list(asyncssh.read_public_key_list(file))
-        except (OSError, asyncssh.KeyImportError):
-            return []
+            return asyncssh.read_authorized_keys(str(file)).validate(key, address, address) is not None
+        except (OSError, ValueError):
+            return False
 
     def host_key(self) -> asyncssh.SSHKey:
         """The key of the box's ssh server, made if missing."""
@@ -196,12 +196,15 @@ class Disk:
         Nothing has 172.31.48.4 here; 127.31.48.4 is this machine's, as all of 127.0.0.0/8 is on Linux. So
         programs of several boxes meet. Boxes with the same private address cannot use the same port at once.
         """
-        peers: list[str] = []
-        with suppress(OSError, ValueError):
-            peers = json.loads((self.root / PEERS).read_text(encoding="utf-8"))["peers"]
-        for address in {private_ip, *peers}:
-            text = _as_local(text, address)
+        for address in {private_ip, *self.peers()}:
+            text = as_local(text, address)
         return text
+
+    def peers(self) -> list[str]:
+        """The private addresses of the box's nodes, once it was told them."""
+        with suppress(OSError, ValueError):
+            return list(json.loads((self.root / PEERS).read_text(encoding="utf-8"))["peers"])
+        return []
 
     def erase(self) -> None:
         """Removes everything but the console."""
@@ -226,6 +229,7 @@ class Disk:
         file.with_suffix(".pub").write_text(public, encoding="utf-8")
 
 
-def _as_local(text: str, address: str) -> str:
+def as_local(text: str, address: str) -> str:
+    """Text with a private address as one of this machine."""
     first, _, rest = address.partition(".")
     return re.sub(rf"(?<![\w.]){re.escape(first)}(\.{re.escape(rest)})(?!\w|\.\d)", r"127\1", text)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 import asyncssh
 
 from gpucloud_sandbox import boxes_programs, boxes_shims, boxes_ssh
-from gpucloud_sandbox.boxes_disk import Disk
+from gpucloud_sandbox.boxes_disk import Disk, as_local
 from gpucloud_sandbox.boxes_local_disks import LocalDisks
 from gpucloud_sandbox.boxes_metadata import Answerer, Facts, MetadataService, silent
 from gpucloud_sandbox.boxes_mig import Mig
@@ -74,6 +74,7 @@ class Box:
         folder: the box's own.
         spec: the instance that was bought.
         now: returns the sandbox's time in UTC.
+        neighbours: the boxes that may be nodes of the same box.
         powered_off: called once when the box powers itself off.
         restarting: called when it reboots itself; it is then to be stopped and booted again.
     """
@@ -84,6 +85,7 @@ class Box:
         spec: BoxSpec,
         *,
         now: Callable[[], datetime],
+        neighbours: Callable[[], Iterable[Box]],
         powered_off: Callable[[], None],
         restarting: Callable[[], None],
     ) -> None:
@@ -107,6 +109,7 @@ class Box:
         self._ssh: asyncssh.SSHAcceptor | None = None
         self._users: tuple[User, ...] = ()
         self._keys: dict[str, list[asyncssh.SSHKey]] = {}
+        self._neighbours = neighbours
         self._powered_off = powered_off
         self._restarting = restarting
         self._boots = 0
@@ -265,6 +268,23 @@ class Box:
         """The text of a job, with the paths of its data and the addresses of its nodes replaced."""
         return self._disk.local_text(self._disk.paths.data(text), self.spec.private_ip)
 
+    def way_to(self, host: str, port: str) -> tuple[str, str, str]:
+        """The way of a connection: from which address of this machine, ``-`` for any, to which host and port.
+
+        The ssh servers of the other nodes have ports of their own here.
+        """
+        peers = self._disk.peers()
+        for other in self._neighbours() if port == "22" and peers else ():
+            private = other.spec.private_ip
+            if host in {private, as_local(private, private)} and other.port and other.has_peers(peers):
+                own = self.spec.private_ip
+                return as_local(own, own), "127.0.0.1", str(other.port)
+        return "-", host, port
+
+    def has_peers(self, peers: Sequence[str]) -> bool:
+        """Whether its nodes have these private addresses."""
+        return self._disk.peers() == peers
+
     @property
     def mounts(self) -> Mounts:
         """Where volumes are mounted."""
@@ -281,9 +301,9 @@ class Box:
 
     # --- what its ssh server asks (boxes_ssh.Serving)
 
-    def may_log_in(self, user: str, key: asyncssh.SSHKey) -> bool:
-        """Whether this user has this public key."""
-        return key in self._keys.get(user, ()) or key in self._disk.authorized_keys(user)
+    def may_log_in(self, user: str, key: asyncssh.SSHKey, address: str) -> bool:
+        """Whether this user has this public key, for logins from an address."""
+        return key in self._keys.get(user, ()) or self._disk.authorizes(user, key, address)
 
     def shell(self, command: str | None) -> Sequence[str]:
         """The argument list for a command line, or for an interactive shell."""

@@ -98,6 +98,10 @@ class Playing(Protocol):
         """The text of a job, with the paths of its data replaced."""
         ...
 
+    def way_to(self, host: str, port: str) -> tuple[str, str, str]:
+        """The way of a connection: from which address of this machine, to which host and port."""
+        ...
+
     @property
     def mounts(self) -> boxes_volumes.Mounts:
         """Where volumes are mounted."""
@@ -427,6 +431,11 @@ def _own_paths(box: Playing, arguments: Sequence[str]) -> Result:
     return 0, ""
 
 
+def _neighbour(box: Playing, arguments: Sequence[str]) -> Result:
+    host, port = arguments
+    return 0, " ".join(box.way_to(host, port))
+
+
 def _nothing(box: Playing, arguments: Sequence[str]) -> Result:  # noqa: ARG001
     return 0, ""
 
@@ -450,6 +459,7 @@ _PROGRAMS: dict[str, Callable[[Playing, Sequence[str]], Result]] = {
     "modprobe": _nothing,
     "mount": _mount,
     "mountpoint": _mountpoint,
+    "neighbour": _neighbour,
     "nvidia-ctk": _nvidia_ctk,
     "nvidia-smi": _nvidia_smi,
     "own-paths": _own_paths,

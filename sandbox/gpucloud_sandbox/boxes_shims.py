@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from gpucloud_sandbox import connect
 
 ASKING = frozenset(
     {
@@ -25,6 +29,7 @@ ASKING = frozenset(
         "modprobe",
         "mount",
         "mountpoint",
+        "neighbour",
         "own-paths",
         "poweroff",
         "reboot",
@@ -93,6 +98,20 @@ case "$*" in .gpucloud/jobs/*/script) "{shims}/own-paths" "$PWD/$1" ;; esac
 exec {bash} "$@"
 """
 
+_SSH = """#!{bash}
+# This machine's ssh with the settings of the box's user, and its ways: the other nodes have other ports here.
+settings=$HOME/.ssh/config
+[ -e "$settings" ] || settings=none
+real=$(PATH=${{PATH//"{shims}:"/}} && type -P ssh) || {{ echo "ssh: command not found" >&2; exit 127; }}
+exec "$real" -F "$settings" -o "ProxyCommand={shims}/reach %h %p" "$@"
+"""
+
+_REACH = """#!{bash}
+# ssh's ProxyCommand in the box.
+way=$("{shims}/neighbour" "$@") || exit 1
+exec {python} -I -S {connect} --from $way
+"""
+
 _RUNUSER = """#!{bash}
 # Runs the command with that user's home folder; it belongs to the caller like everything in the box.
 user=root command=()
@@ -124,6 +143,10 @@ def install(shims: Path, *, bash: str, port: int, token: str, driver: bool) -> N
         scripts[f"asking/{name}"] = ask
         scripts[name] = _SELECT.format(bash=bash, pattern=pattern, ask=asking, shims=shims)
     scripts["bash"] = _BASH.format(bash=bash, shims=shims)
+    scripts["ssh"] = _SSH.format(bash=bash, shims=shims)
+    scripts["reach"] = _REACH.format(
+        bash=bash, shims=shims, python=shlex.quote(sys.executable), connect=shlex.quote(connect.__file__)
+    )
     scripts["sudo"] = _SUDO.format(bash=bash, shims=shims)
     scripts["runuser"] = scripts["su"] = _RUNUSER.format(bash=bash)
     for name, text in scripts.items():

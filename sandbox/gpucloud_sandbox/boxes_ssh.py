@@ -43,8 +43,8 @@ class Serving(Protocol):
         """The open connections."""
         ...
 
-    def may_log_in(self, user: str, key: asyncssh.SSHKey) -> bool:
-        """Whether this user has this public key."""
+    def may_log_in(self, user: str, key: asyncssh.SSHKey, address: str) -> bool:
+        """Whether this user has this public key, for logins from an address."""
         ...
 
     def shell(self, command: str | None) -> Sequence[str]:
@@ -82,7 +82,7 @@ class _Server(asyncssh.SSHServer):
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Only the users and keys of the user-data."""
-        return self._box.may_log_in(username, key)
+        return self._box.may_log_in(username, key, str(self._connection.get_extra_info("peername")[0]))
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Registers the connection, so that the box can end it; one that came too late ends here."""

@@ -1,5 +1,7 @@
 """ssh's ProxyCommand for boxes of the sandbox: ``connect.py FOLDER HOST PORT`` pipes to the sandbox's gate.
 
+Inside a box ``connect.py --from ADDRESS HOST PORT`` pipes to any port, from an address of this machine.
+
 A separate program with few imports: it runs before every ssh connection.
 """
 
@@ -14,6 +16,8 @@ CHUNK = 1 << 16
 
 def main() -> int:
     """Connects standard input and output to the box; returns the exit code."""
+    if sys.argv[1] == "--from":
+        return pipe_from(*sys.argv[2:5])
     folder, host, port = sys.argv[1:4]
     try:
         with open(os.path.join(folder, "sandbox.json"), encoding="utf-8") as stream:  # noqa: PTH118, PTH123
@@ -26,6 +30,18 @@ def main() -> int:
     reply = read_line(connection)
     if not reply.startswith(b"+"):
         return refuse(host, port, reply[1:].decode("ascii", "replace") or "closed by the sandbox")
+    pipe(connection)
+    return 0
+
+
+def pipe_from(source: str, host: str, port: str) -> int:
+    """Connects to a port from one of this machine's addresses, any for ``-``; returns the exit code."""
+    own = None if source == "-" else (source, 0)
+    try:
+        connection = socket.create_connection((host, int(port)), source_address=own)
+    except (OSError, ValueError) as error:
+        return refuse(host, port, getattr(error, "strerror", None) or str(error))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     pipe(connection)
     return 0
 

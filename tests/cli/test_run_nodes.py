@@ -31,6 +31,7 @@ else:
     met.sendall(b"rank 1")
 """
 """Stands for torchrun: the first node listens where all are told that it does, and the other one finds it."""
+SSH = "ssh -o BatchMode=yes"
 STAY = """
 if os.environ["GPUCLOUD_RESTARTS"] == "0":
     met.settimeout(120)
@@ -54,6 +55,25 @@ def test_the_nodes_of_a_run_meet_and_each_line_has_its_node(cli: Shell) -> None:
     assert sorted(ran.out.splitlines()) == ["[0] 0 2 4 0", "[0] heard rank 1", "[1] 1 2 4 0"]
     assert (cli.home / "rank").read_text() == "0\n"
     assert cli.sandbox.status()["billing"] == []
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure", "alibaba"])
+def test_the_nodes_log_in_to_each_other_and_nobody_else_does_with_their_keys(cli: Shell, cloud: str) -> None:
+    """A program on the first node starts others there, as mpirun does; back, and by name, too."""
+    box = cli.launch("--gpu", "T4" if cloud != "alibaba" else "V100", "--cloud", cloud, "--nodes", "2")
+    for node in ("0", "1"):
+        assert cli("exec", box["name"], "--node", node, "--", "sh", "-c", f"echo {node} >rank").code == 0
+    there = f"{SSH} {box['nodes'][1]['private_ip']} 'cat rank; {SSH} node0 cat rank'"
+    met = cli("exec", box["name"], "--node", "0", "--", "sh", "-c", there)
+    assert met.out == "1\n0\n", met.err
+    key = next((cli.endpoint.folder / "boxes").glob("*/root/home/*/.ssh/gpucloud_nodes"))
+    ways = cli("ssh-config").out.splitlines(keepends=True)
+    hosts = cli.home / "hosts"
+    hosts.write_text("".join(line for line in ways if "IdentityFile" not in line))
+    elsewhere = ("/usr/bin/env", "ssh", "-F", str(hosts), "-i", str(key), "-o", "IdentitiesOnly=yes")
+    refused = cli.run(*elsewhere, "-o", "IdentityAgent=none", f"node1.{box['name']}.gpucloud", "true")
+    assert refused.code == 255
+    assert "Permission denied" in refused.err
 
 
 def test_the_first_failure_is_that_of_the_run_and_ends_the_others(cli: Shell) -> None:

@@ -17,7 +17,7 @@ from tests.pages import ROOT
 from tests.sandbox.running import client
 from tests.shell import Shell
 
-SHELL = frozenset({"cat", "echo", "exit", "sh", "sleep", "true"})
+SHELL = frozenset({"cat", "echo", "exit", "sh", "sleep", "ssh", "true"})
 ON_IMAGES = {
     "": SHELL | {"nvidia-smi", "python3"},
     "pytorch": SHELL | {"nvidia-smi", "python3", "python", "pip", "torchrun"},

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from gpucloud.clouds.abilities import AccessPolicies, Checkup
+from gpucloud.clouds.abilities import AccessPolicies, Checkup, NetworkCheck
 from gpucloud.clouds.cloud import Cloud, Clouds
 from gpucloud.clouds.provider import Provider
 from gpucloud.errors import CloudError, ErrorClass, UsageError
@@ -284,6 +284,7 @@ def _check_cloud(means: Means, name: str, wanted: Sequence[Candidate], nodes: in
     findings += _told("clock", lambda: _clock(server_time(cloud), means))
     if region is not None:
         findings += _told("permissions", lambda: _permissions(region, _allowed(cloud, region)))
+        findings += _told("network", lambda: _network(cloud, region))
         findings += _told("quotas", lambda: _quotas(cloud, wanted, nodes))
     usable = not any(each.ok is False and not each.name.startswith("quota ") for each in findings)
     return CloudFindings(cloud=name, usable=usable, identity=identity, findings=tuple(findings))
@@ -341,6 +342,17 @@ def _permissions(region: str, permissions: Sequence[Permission]) -> list[Finding
     return findings + [
         Finding(name=f"permission {each.action}", ok=False, said=each.said, fix=each.fix) for each in denied
     ]
+
+
+def _network(cloud: Cloud, region: str) -> list[Finding]:
+    """Whether a box would have a network, where a launch makes none."""
+    try:
+        said = cloud.ask(NetworkCheck, "look at the network", lambda check: check.network(region), lacking="")
+    except CloudError as error:
+        if error.error_class is not ErrorClass.UNSUPPORTED:
+            raise
+        return [Finding(name="network", ok=False, said=error.message, fix=error.hint or "")]
+    return [Finding(name="network", ok=True, said=said)] if said else []
 
 
 def _quotas(cloud: Cloud, wanted: Sequence[Candidate], nodes: int) -> list[Finding]:

@@ -254,6 +254,19 @@ class Checkup(Protocol):
 
 
 @runtime_checkable
+class NetworkCheck(Protocol):
+    """Whether there is a network for boxes, where a launch does not make one. Changes and costs nothing."""
+
+    def network(self, region: str, /) -> str:
+        """The network that a box in a region would be put into, for people.
+
+        Raises:
+            CloudError: there is none that a launch could use.
+        """
+        ...
+
+
+@runtime_checkable
 class AccessPolicies(Protocol):
     """The cloud's own policies, which can hold people to roles and rules. Calls nothing."""
 

@@ -33,6 +33,7 @@ from gpucloud.planning.plan import (
     CHEAPEST,
     DEAREST,
     Candidate,
+    Key,
     Plan,
     attempts,
     capped,
@@ -177,7 +178,7 @@ class PlanInquiry:
         self._read: set[tuple[str, str]] = set()
         self._held: list[HeldCapacity] | None = None
         self.access = CloudAccess(context, to_buy=request.to_buy)
-        self.short: dict[tuple[str, ...], Shortfall] = {}
+        self.short: dict[Key, Shortfall] = {}
         self.above_policy = 0
         """How many candidates cost more than the policy allows."""
         self.dear: list[Candidate] = []
@@ -197,7 +198,7 @@ class PlanInquiry:
                 continue
             tried = self._tried(ranked)
             self._read_ahead(tried)
-            exceeded = self._quotas.shortfalls(tried[:CHEAPEST], self._request.nodes)
+            exceeded = self._quotas.shortfalls(self._held_against_quotas(tried), self._request.nodes)
             if not exceeded:
                 break
             self.short.update(exceeded)  # without those, others move up
@@ -218,6 +219,12 @@ class PlanInquiry:
         if self._request.max_price_usd is None:
             trusted, self.dear = split_dear(trusted)
         return attempts(trusted)
+
+    def _held_against_quotas(self, tried: Sequence[Candidate]) -> list[Candidate]:
+        """The cheapest attempts; of the others, those where a quota was too small already."""
+        small = {(cloud, region, purchase) for cloud, region, _, _, purchase in self.short}
+        further = (c for c in tried[CHEAPEST:] if (c.cloud, c.region, str(c.purchase)) in small)
+        return [*tried[:CHEAPEST], *further]
 
     def _read_ahead(self, tried: Sequence[Candidate]) -> None:
         """Starts the first reads of a launch in the first attempt's cloud, while other calls run."""

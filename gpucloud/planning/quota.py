@@ -17,7 +17,7 @@ from typing import Any
 from gpucloud.clouds import abilities
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import CloudError, ErrorClass
-from gpucloud.planning.plan import Candidate
+from gpucloud.planning.plan import Candidate, Key
 from gpucloud.resources import Quota
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import TimedOutError
@@ -151,7 +151,7 @@ class QuotaCache:
         self._fresh: dict[Place, QuotaAnswer] = {}
         self._old = _read(self._memory, context.clock()) if self._memory else {}
 
-    def shortfalls(self, candidates: Sequence[Candidate], nodes: int) -> Mapping[tuple[str, ...], Shortfall]:
+    def shortfalls(self, candidates: Sequence[Candidate], nodes: int) -> Mapping[Key, Shortfall]:
         """The candidates that exceed a quota, by their keys."""
         types: dict[Place, set[str]] = {}
         for each in candidates:
@@ -175,8 +175,8 @@ class QuotaCache:
         known = self._known(place)
         return known is not None and known.types >= names
 
-    def _compare(self, candidates: Iterable[Candidate], nodes: int) -> dict[tuple[str, ...], Shortfall]:
-        found: dict[tuple[str, ...], Shortfall] = {}
+    def _compare(self, candidates: Iterable[Candidate], nodes: int) -> dict[Key, Shortfall]:
+        found: dict[Key, Shortfall] = {}
         for each in candidates:
             known = self._known((each.cloud, each.region, each.purchase))
             short = shortfall(each, nodes, known.quotas) if known else None

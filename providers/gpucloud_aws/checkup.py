@@ -8,13 +8,14 @@ from email.utils import parsedate_to_datetime
 from importlib.resources import files
 from typing import Any
 
-from gpucloud.clouds.abilities import Checkup
+from gpucloud.clouds.abilities import Checkup, NetworkCheck
 from gpucloud.clouds.kit import in_threads
 from gpucloud.errors import ErrorClass
 from gpucloud.resources import Identity, Permission, Tags
 from gpucloud_aws.account import AwsAccount
 from gpucloud_aws.clients import READ_ATTEMPTS, Clients
 from gpucloud_aws.errors import MalformedAnswerError, classify, reading
+from gpucloud_aws.network import Subnets
 
 THREADS = 8
 DRY_RUN_PASSED = "DryRunOperation"
@@ -31,7 +32,7 @@ def policy() -> str:
     return files("gpucloud_aws").joinpath("policy.json").read_text(encoding="utf-8")
 
 
-class AwsCheckup(Checkup):
+class AwsCheckup(Checkup, NetworkCheck):
     """The credentials of the account."""
 
     def __init__(self, account: AwsAccount) -> None:
@@ -57,6 +58,16 @@ class AwsCheckup(Checkup):
     def permissions(self, region: str, /) -> Sequence[Permission]:
         """Each action that can be tried without effect: reads, and changes as dry runs."""
         return in_threads(_tried, _tries(self._account.clients, region).items(), threads=THREADS)
+
+    def network(self, region: str, /) -> str:
+        """Which subnets a launch in a region would use.
+
+        Raises:
+            NoNetworkError: there is none.
+            ClosedSubnetError: nobody would reach a box in any of them.
+        """
+        with reading("DescribeSubnets"):
+            return Subnets(self._account).check(region)
 
     def server_time(self) -> datetime:
         """The ``Date`` of an answer. A refusal has one too, as of a request that a wrong clock signed.

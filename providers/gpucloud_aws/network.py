@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpucloud.clouds.abilities import Firewall
@@ -77,6 +77,21 @@ class Subnets:
         if (region, vpc) not in self._known:
             self._known[region, vpc] = _subnets(self._account.clients.ec2_once(region), region, vpc)
         return self._known[region, vpc]
+
+    def check(self, region: str) -> str:
+        """Which of those subnets a launch would use, for people. Also a default VPC may have lost its routes.
+
+        Raises:
+            NoNetworkError: there is none.
+            ClosedSubnetError: each is closed.
+        """
+        subnets = self.of(region)
+        vpc = subnets[0].vpc
+        closed = _closed(self._account.clients.ec2_once(region), vpc)
+        looked = [replace(subnet, is_closed=closed(subnet.id)) for subnet in subnets]
+        _open(looked)
+        count = sum(not subnet.is_closed for subnet in looked)
+        return f"{count} of {len(looked)} subnets of {vpc} in {region} have a route to an internet gateway"
 
 
 def _subnets(ec2: EC2Client, region: str, vpc: str | None) -> Sequence[Subnet]:

@@ -69,6 +69,7 @@ class AwsProvider:
             abilities.Audit: account.clients,
             abilities.Boot: AwsBoot(),
             abilities.Checkup: checkup,
+            abilities.NetworkCheck: checkup,
             abilities.Commitments: market,
             abilities.ConsoleLog: AwsConsoleLog(account),
             abilities.DatabaseLogins: AwsDatabaseLogins(account),

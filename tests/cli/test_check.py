@@ -125,7 +125,7 @@ def test_a_quota_in_one_region_leaves_that_region_out_of_the_plan(cli: Shell) ->
     plan = cli("plan", *place, "--json").json
     assert "us-east-1" not in {attempt["region"] for attempt in plan["attempts"]}
     assert "L-DB2E81BA" in plan["left_out"]["aws us-east-1"]
-    assert len(plan["attempts"]) == 20, "others came forward"
+    assert len(plan["attempts"]) >= 20, "others came forward"
     cli.sandbox.cloud("aws", "quota", region="us-east-1", code="L-DB2E81BA", value=100)
     assert cli.launch(*place)["region"] == "us-east-1"
 

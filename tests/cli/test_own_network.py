@@ -7,6 +7,7 @@ from typing import Any
 from tests.shell import Shell
 
 REGION = "us-east-1"
+IS_DEFAULT = {"Name": "is-default", "Values": ["true"]}
 LAUNCH = (
     "launch",
     "--gpu",
@@ -57,3 +58,21 @@ def test_nothing_is_bought_where_nobody_could_reach_it(cli: Shell) -> None:
     ]
     assert len(reservation["Instances"]) == 1
     assert cli("down", "x", "--yes").code == 0
+
+
+def test_check_says_before_a_launch_that_nobody_could_reach_a_box(cli: Shell) -> None:
+    """And what to do; a default network may have lost its route, too."""
+    ec2 = cli.ec2(REGION)
+    look = ("check", "--cloud", "aws", "--gpu", "T4", "--region", REGION)
+    vpc, subnet = a_vpc(ec2)
+    closed = cli(*look, GPUCLOUD_AWS_VPC_ID=vpc)
+    assert closed.code == 4, closed.out
+    assert f"no route leads from {subnet} to an internet gateway" in closed.out
+    assert "create-route" in closed.out
+    open_up(ec2, vpc, subnet)
+    assert f"1 of 1 subnets of {vpc}" in cli(*look, GPUCLOUD_AWS_VPC_ID=vpc).out
+    of_vpc = {"Name": "vpc-id", "Values": [ec2.describe_vpcs(Filters=[IS_DEFAULT])["Vpcs"][0]["VpcId"]]}
+    [main] = ec2.describe_route_tables(Filters=[of_vpc])["RouteTables"]
+    ec2.delete_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0")
+    lost = cli(*look)
+    assert (lost.code, "to an internet gateway" in lost.out) == (4, True), lost.out

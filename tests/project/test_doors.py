@@ -33,6 +33,7 @@ FREE: Mapping[str, frozenset[str]] = {
     "Deadlines": frozenset({"ensure_end", "extend"}),
     "Firewall": frozenset({"admit"}),
     "Images": frozenset({"prepare_image"}),
+    "NetworkCheck": frozenset({"network"}),
     "Power": frozenset({"stop", "why_not_stop"}),
     "Preflight": frozenset({"check", "read_ahead", "remarks"}),
     "Prices": frozenset({"inquiries", "quotes", "tariff_inquiries"}),

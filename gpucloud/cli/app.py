@@ -103,8 +103,14 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
-ALIASES = {"clean": "sweep"}
+ALIASES = {"clean": "sweep", "ls": "list", "ps": "list", "status": "list"}
 """Other names of commands: whoever tunes models takes a sweep for a search of parameters."""
+MEANT = {
+    **dict.fromkeys(("delete", "destroy", "kill", "remove", "rm", "terminate"), "'down'"),
+    **dict.fromkeys(("create", "up"), "'launch'"),
+    "serve": "'run' with a server as the command, and 'forward', which makes its port reachable here",
+}
+"""What the words of other tools are here. They do nothing: what deletes or buys has one name."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,6 +196,8 @@ class LazyGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds a command by its name, or its other one, and imports it."""
+        if args[0] in MEANT:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean {MEANT[args[0]]}?")
         name, command, rest = super().resolve_command(ctx, [ALIASES.get(args[0], args[0]), *args[1:]])
         return name, command and load(str(name)), rest
 

@@ -26,6 +26,8 @@ from gpucloud_pricing import (
     format_count,
     format_money,
 )
+from gpucloud_pricing.gpu_models import BY_NAME
+from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import caution
 from gpucloud_pricing.values import number
@@ -271,17 +273,47 @@ def nothing_matches(explanation: Explanation) -> GpucloudError:
             f"every matching offer costs more than the limit; the cheapest is {offer_text(only_price.best)}",
             hint="raise --max-price",
         )
-    hints = [relaxation_text(relaxation) for relaxation in explanation.relaxations[:3]]
     counts = [counts_text(gpu, counts) for gpu, counts in explanation.other_counts.items()]
+    hints = [
+        *(
+            counts_hint(gpu, explanation.asked_counts[gpu], has)
+            for gpu, has in explanation.other_counts.items()
+        ),
+        *(relaxation_text(relaxation) for relaxation in explanation.relaxations[:3]),
+    ]
     return NoOfferError(
         ": ".join(filter(None, ("no offer matches", "; ".join(counts)))),
-        hint="; ".join(hints) or "see all reasons with --why",
+        hint="; ".join(filter(None, hints)) or "see all reasons with --why",
     )
 
 
 def counts_text(gpu: str, counts: Sequence[Decimal]) -> str:
     """The counts that a GPU comes in: ``H100 comes as 1, 2, 8``."""
     return f"{gpu} comes as {', '.join(map(format_count, counts))}" if counts else f"no type has {gpu}"
+
+
+def counts_hint(gpu: str, asked: Decimal, counts: Sequence[Decimal]) -> str:
+    """How to have more GPUs than a machine has, or a share of one; empty if there is no such way.
+
+    Args:
+        gpu: the GPU, as a demand names one of it.
+        asked: the count that was requested.
+        counts: those that it comes in.
+    """
+    most = max(counts, default=Decimal(1))
+    if asked > most and asked % most == 0:
+        each = "" if most == 1 else f":{format_count(most)}"
+        return f"on several machines: --nodes {asked // most} --gpu {gpu}{each}"
+    [wanted] = parse_requirements(gpu)
+    if asked >= 1 or wanted.model is None:
+        return ""
+    slices = [
+        (per_card, profile)
+        for size, table in BY_NAME[wanted.model].mig.items()
+        for profile, per_card in table.items()
+        if wanted.max_memory_gib in {None, Decimal(size)} and asked * per_card <= 1
+    ]
+    return f"a slice, for the price of all of it: --gpu {gpu}/{max(slices)[1]}" if slices else ""
 
 
 def work_order(offer: Offer, measure: str) -> tuple[bool, int, Decimal]:

@@ -200,7 +200,7 @@ FIELDS: Mapping[str, Field] = {
         read.patterns,
         Flag(PLACE, "NAME", names=("--region",)),
         _STRINGS,
-        "Regions to use: names, globs (us-*), groups (eu, us, cn, ap), or !name to exclude one.",
+        "Regions to use: names, cities, globs (us-*), groups (eu, us, cn, ap), or !name to exclude one.",
         default=(),
     ),
     "residency": Field(

@@ -52,7 +52,9 @@ _DIGITS_OF_USD, _DIGITS_OF_GIB = 9, 6
 _MOST_USD, _MOST_GIB = 10**12, 10**9
 LEAST_USD = Decimal(1).scaleb(-_DIGITS_OF_USD)
 """The smallest amount of money that a spec holds."""
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
+_DURATION = re.compile(
+    r"(?:(\d{1,6})y)?(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII
+)
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:(g|gb|gib)|(t|tb|tib))?", re.ASCII)
 _MONEY = re.compile(r"\$?\s*(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*(?:usd)?", re.ASCII)
 _PATTERN = re.compile(r"!?[A-Za-z0-9*?\[\]._-]{1,64}")
@@ -212,8 +214,11 @@ def switch(value: object) -> bool:
 
 
 def end(value: object) -> timedelta | Literal["none"]:
-    """Reads ``90m``, ``24h``, ``1h30m``, ``2d`` or ``none``. Computed ones are rounded down to seconds."""
-    allowed = "90m, 24h, 1h30m, 2d (units d h m s), or none"
+    """Reads ``90m``, ``24h``, ``1h30m``, ``2d`` or ``none``. Computed ones are rounded down to seconds.
+
+    A week, ``1w``, has 7 days, and a year, ``1y``, 365.
+    """
+    allowed = "90m, 24h, 1h30m, 2d (units y w d h m s), or none"
     if isinstance(value, timedelta):
         duration = value - timedelta(microseconds=value.microseconds)
     else:
@@ -226,8 +231,9 @@ def end(value: object) -> timedelta | Literal["none"]:
         found = _DURATION.fullmatch(word)
         if not found or not word:
             raise ValueError(f"{shown(value)} is not a duration; allowed: {allowed}")
-        days, hours, minutes, seconds = (int(group or 0) for group in found.groups())
-        duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        years, weeks, days, hours, minutes, seconds = (int(group or 0) for group in found.groups())
+        days += 365 * years
+        duration = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
     if not timedelta() < duration <= LONGEST:
         raise ValueError(
             f"{shown(value)} is out of range; allowed: a duration above 0, at most {LONGEST.days}d"

@@ -47,12 +47,14 @@ class Explanation:
         near: how many of the refused offers have a requested model or type.
         other_counts: the counts that GPUs come in, by GPU, for each requested one that no type has in the
             requested count; empty counts if no type has it at all.
+        asked_counts: the counts that were requested of these, the lowest of a range.
     """
 
     matched: tuple[Offer, ...]
     refused: tuple[Refusal, ...]
     near: int
     other_counts: Mapping[str, tuple[Decimal, ...]] = field(default_factory=dict[str, tuple[Decimal, ...]])
+    asked_counts: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -239,7 +239,9 @@ def _names() -> re.Pattern[str]:
     """Any model's name, longest first, then perhaps a memory size."""
     written = [alias for model in MODELS for alias in (model.name, *model.aliases)]
     patterns = [name.lower().replace("-", "-?") for name in sorted(written, key=len, reverse=True)]
-    return re.compile(rf"(?:nvidia-?)?(?:tesla-?)?({'|'.join(patterns)})(?:-?([0-9]{{1,4}}){_GB})?")
+    form = r"(?:-?(?:sxm[0-9]?|pcie|nvl))?"  # as nvidia-smi, Slurm and Kubernetes name them: A100-SXM4-80GB
+    memory = rf"(?:-?([0-9]{{1,4}}){_GB}(?:-?hbm[0-9]e?)?)?"
+    return re.compile(rf"(?:nvidia-?)?(?:tesla-?)?({'|'.join(patterns)}){form}{memory}")
 
 
 def _unknown(name: str, text: str) -> BadGpuError:
@@ -255,7 +257,17 @@ def _unknown(name: str, text: str) -> BadGpuError:
         types = f"{name.rstrip('*')}*"
         what = f"{name!r} begins the names of instance types, such as {alike[0]}"
         return BadGpuError(what, value=name, types=types)
+    if _ELSEWHERE.fullmatch(text):
+        return BadGpuError(f"no {name} here: only NVIDIA's GPUs for servers", value=name, allowed=BY_NAME)
     return BadGpuError(f"unknown GPU {name!r}", value=name, allowed=BY_NAME, nearest=_nearest(text))
+
+
+_ELSEWHERE = re.compile(
+    r"(amd-)?(instinct-)?mi-?[0-9]{2,3}[ax]?|(nvidia-)?(geforce-)?[gr]tx-?[1-5]0[0-9]0(-?(ti|super|d))*"
+    r"|(rtx-?)?a[2456][05]00(-?ada)?|radeon.*|(google-)?tpu.*|(intel-)?gaudi-?[0-9]?"
+    r"|(aws-)?(trainium|inferentia)-?[0-9]?|ascend.*"
+)
+"""What people ask for, and these clouds do not rent, or not as GPUs with NVIDIA's driver."""
 
 
 def _nearest(text: str) -> str | None:

@@ -322,6 +322,8 @@ class Market:
                     if reasons:
                         refused.append(Refusal(offer=offer, reasons=tuple(reasons)))
 
+        unmet = self._unmet_counts(demand)
+
         def distance(refusal: Refusal) -> tuple[object, ...]:
             return len(refusal.reasons), order(refusal.offer)
 
@@ -329,19 +331,20 @@ class Market:
             matched=tuple(self.search(demand, today)),
             refused=(*sorted(near, key=distance), *sorted(far, key=distance)),
             near=len(near),
-            other_counts=self._other_counts(demand),
+            other_counts={gpu: counts for gpu, (_, counts) in unmet.items()},
+            asked_counts={gpu: asked for gpu, (asked, _) in unmet.items()},
         )
 
-    def _other_counts(self, demand: Demand) -> dict[str, tuple[Decimal, ...]]:
-        """The counts that a demand's GPUs come in, for each that no type has in the requested count."""
+    def _unmet_counts(self, demand: Demand) -> dict[str, tuple[Decimal, tuple[Decimal, ...]]]:
+        """The GPUs of a demand that no type has in the requested count; that count, and the existing ones."""
         kinds = self.types.values()
         unmet = [w for w in demand.gpus if w.mig is None and not any(rules.grants(w, kind) for kind in kinds)]
-        found: dict[str, tuple[Decimal, ...]] = {}
+        found: dict[str, tuple[Decimal, tuple[Decimal, ...]]] = {}
         for requirement in unmet:
             one = replace(requirement, min_count=Decimal(1), max_count=Decimal(1))
             any_count = replace(requirement, min_count=Decimal(0), max_count=Decimal(MAX_COUNT))
             counts = {kind.gpu_count for kind in kinds if rules.grants(any_count, kind)}
-            found[format_requirement(one)] = tuple(sorted(counts))
+            found[format_requirement(one)] = requirement.min_count, tuple(sorted(counts))
         return found
 
     def check(self, demand: Demand) -> None:

@@ -38,6 +38,8 @@ class BadPlaceError(ValueError):
     ) -> None:
         plain = value.removeprefix("!")
         close = [] if zone_ids else _closest_names(plain, names, most=1, least=0.6)
+        if field == "clouds" and plain.lower() in OTHER_NAMES:
+            close = [OTHER_NAMES[plain.lower()]]
         hint = f"; did you mean {close[0]}?" if close else ""
         super().__init__(f"unknown {field.removesuffix('s').replace('_', ' ')} {value!r}{hint}")
         self.field = field
@@ -97,9 +99,79 @@ def names_specially(patterns: tuple[str, ...], name: str, head: str) -> bool:
     )
 
 
+@cache
 def region_names(region: Region) -> frozenset[str]:
-    """The names of a region for patterns: its name and its geo groups."""
-    return region.geos | {region.name}
+    """The names of a region for patterns: its name, its geo groups, and its city: ``frankfurt``."""
+    return region.geos | {region.name} | _cities(region)
+
+
+def _cities(region: Region) -> frozenset[str]:
+    """The city in a region's display name, ``Europe (Frankfurt)``, or the state; Azure's have none."""
+    found = re.search(r"\((?:N\. )?([^()]+?)(?: - Local Region)?\)", region.display_name)
+    text = AZURE_CITIES.get(region.name, "") if region.cloud == "azure" else found[1] if found else ""
+    word = text.lower().replace(" ", "-")
+    return frozenset() if not word or word in _NO_CITIES else frozenset({word})
+
+
+AZURE_CITIES = {
+    "australiaeast": "Sydney",
+    "australiasoutheast": "Melbourne",
+    "austriaeast": "Vienna",
+    "brazilsouth": "Sao Paulo",
+    "canadacentral": "Toronto",
+    "canadaeast": "Quebec",
+    "centralindia": "Pune",
+    "centralus": "Iowa",
+    "eastasia": "Hong Kong",
+    "eastus": "Virginia",
+    "eastus2": "Virginia",
+    "francecentral": "Paris",
+    "francesouth": "Marseille",
+    "germanynorth": "Berlin",
+    "germanywestcentral": "Frankfurt",
+    "italynorth": "Milan",
+    "japaneast": "Tokyo",
+    "japanwest": "Osaka",
+    "koreacentral": "Seoul",
+    "koreasouth": "Busan",
+    "northcentralus": "Illinois",
+    "northeurope": "Ireland",
+    "norwayeast": "Oslo",
+    "polandcentral": "Warsaw",
+    "qatarcentral": "Doha",
+    "southafricanorth": "Johannesburg",
+    "southafricawest": "Cape Town",
+    "southcentralus": "Texas",
+    "southeastasia": "Singapore",
+    "southindia": "Chennai",
+    "spaincentral": "Madrid",
+    "switzerlandnorth": "Zurich",
+    "switzerlandwest": "Geneva",
+    "uaenorth": "Dubai",
+    "uksouth": "London",
+    "ukwest": "Cardiff",
+    "westcentralus": "Wyoming",
+    "westeurope": "Netherlands",
+    "westindia": "Mumbai",
+    "westus": "California",
+    "westus2": "Washington",
+    "westus3": "Phoenix",
+}
+"""The cities, or states, of Azure's regions, whose names have none.
+
+Source: https://learn.microsoft.com/en-us/azure/reliability/regions-list ("Physical location").
+"""
+_NO_CITIES = frozenset({"central", "us-east", "us-west"})
+OTHER_NAMES = {
+    "alicloud": "alibaba",
+    "aliyun": "alibaba",
+    "amazon": "aws",
+    "az": "azure",
+    "ec2": "aws",
+    "ecs": "alibaba",
+    "microsoft": "azure",
+}
+"""What people call the clouds elsewhere."""
 
 
 def opt_in_head(zone: str, region: Region) -> str | None:

@@ -157,6 +157,10 @@ def test_version_touches_no_disk(gpucloud: Run, tmp_path: Path) -> None:
     ("line", "told"),
     [
         (["ofers"], "Did you mean 'offers'?"),
+        (["terminate", "x"], "Did you mean 'down'?"),
+        (["rm", "x"], "Did you mean 'down'?"),
+        (["up"], "Did you mean 'launch'?"),
+        (["serve"], "Did you mean 'run'"),
         (["prices"], "Missing command"),
         (["prices", "shw"], "did you mean 'show'?"),
         (["version", "--jsn"], "--json"),

@@ -184,6 +184,12 @@ def test_a_price_limit_that_alone_removes_every_offer_is_exit_7(run: Run) -> Non
         ("--gpu", "A10O", "unknown GPU 'A10O'; did you mean A100?"),
         ("--region", "eu-wst-1", "did you mean eu-west-1?"),
         ("--cloud", "asw", "did you mean aws?"),
+        ("--cloud", "aliyun", "did you mean alibaba?"),
+        ("--cloud", "Amazon", "did you mean aws?"),
+        ("--gpu", "A100-80", "did you mean A100-80GB?"),
+        ("--gpu", "RTX4090", "no RTX4090 here: only NVIDIA's GPUs for servers"),
+        ("--gpu", "MI300X", "no MI300X here"),
+        ("--gpu", "TPU", "no TPU here"),
         ("--zone", "use1-az9", "unknown zone 'use1-az9'"),
         ("--max-age", "soon", "'soon' is not an age"),
         ("--sort", "beauty", "beauty"),
@@ -196,6 +202,56 @@ def test_a_bad_value_is_exit_2_and_names_the_nearest(run: Run, flag: str, value:
     assert out == ""
     assert message in err
     assert flag in err
+
+
+@pytest.mark.parametrize(
+    ("gpu", "way"),
+    [
+        ("A100:16", "on several machines: --nodes 2 --gpu A100:8"),
+        ("A100-80GB:24", "--nodes 3 --gpu A100-80GB:8"),
+        ("A100:1/7", "a slice, for the price of all of it: --gpu A100/1g.5gb"),
+        ("A100:3", None),
+    ],
+)
+def test_a_count_that_no_machine_has_is_answered_by_another_way_to_it(
+    run: Run, gpu: str, way: str | None
+) -> None:
+    code, _, err = run("offers", "--gpu", gpu)
+    assert code == 3
+    assert "A100" in err
+    assert (way in err) if way else ("--nodes" not in err)
+    if way:
+        suggested = way.split("--gpu ")[1]
+        assert run("offers", "--gpu", suggested)[0] == 0, "what is suggested is there"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("frankfurt", {"eu-central-1", "germanywestcentral"}),
+        ("virginia", {"us-east-1", "eastus", "eastus2"}),
+        ("hong-kong", {"ap-east-1", "cn-hongkong", "eastasia"}),
+    ],
+)
+def test_a_region_is_found_by_its_city(run: Run, word: str, expected: set[str]) -> None:
+    code, out, _ = run("offers", "--gpu", "T4,V100,A10,A100,A10G", "--region", word, "--limit", "0", "--json")
+    assert code == 0
+    assert {each["region"] for each in json.loads(out)["offers"]} <= expected
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("A100-SXM4-80GB", "A100-80GB"),
+        ("NVIDIA A100-PCIE-40GB", "A100-40GB"),
+        ("Tesla-V100-SXM2-16GB", "V100-16GB"),
+        ("nvidia-h100-80gb", "H100-80GB"),
+        ("NVIDIA H100 80GB HBM3", "H100-80GB"),
+    ],
+)
+def test_a_gpu_is_found_by_the_name_that_its_driver_shows(run: Run, written: str, read: str) -> None:
+    found = [run("offers", "--gpu", name, "-n", "1", "--json")[1] for name in (written, read)]
+    assert json.loads(found[0])["offers"] == json.loads(found[1])["offers"] != []
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 from gpucloud.costs.budgets import Standing, standings_ahead
 from gpucloud.errors import UsageError
-from gpucloud.journal.budgets import Terms
+from gpucloud.journal.budgets import Match, Terms
 from gpucloud.journal.records import Holding
+from gpucloud.resources import OWNER_ID
+from gpucloud.spec.fields import tags
+from gpucloud_pricing.gpu_models import BY_NAME
+from gpucloud_pricing.suggestions import closest
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
@@ -27,8 +31,9 @@ class Budgets:
 
         Raises:
             ForbiddenError: this login may not.
-            UsageError: no rate of exchange is known for its currency.
+            UsageError: no rate of exchange is known for its currency, or nothing could ever match it.
         """
+        self._refuse_unmatched(terms.match)
         if self._session.catalog.market.converted(terms.amount, "USD", terms.currency) is None:
             raise UsageError(
                 f"no rate of exchange is known for {terms.currency!r}", hint="use --currency USD, CNY or EUR"
@@ -68,6 +73,29 @@ class Budgets:
         if not found:
             raise self._unknown(name)
         return self._session.standings(found)[0]
+
+    def _refuse_unmatched(self, match: Match) -> None:
+        """Refuses clouds, GPUs, owners and tags that nothing can have: such a budget would guard nothing."""
+        clouds = {cloud for cloud, _ in self._session.catalog.market.types}
+        for key, values, known in (("cloud", match.clouds, clouds), ("gpu", match.gpus, set(BY_NAME))):
+            folded = {name.lower(): name for name in sorted(known)}
+            for value in values:
+                if value.lower() not in folded:
+                    begun = [low for low in folded if value.lower().startswith(low)]
+                    close = sorted(begun, key=len)[-1:] or closest(value.lower(), folded)
+                    near = f"; did you mean {folded[close[0]]}?" if close else ""
+                    raise UsageError(
+                        f"--match {key}={value}: nothing is called so{near}",
+                        hint=f"use one of {', '.join(sorted(known))}",
+                    )
+        for owner in match.owners:
+            if not OWNER_ID.fullmatch(owner):
+                raise UsageError(f"--match owner={owner}: no owner id is like this")
+        for tag in match.tags:
+            try:
+                tags(dict([tag]))
+            except ValueError as error:
+                raise UsageError(f"--match tag={':'.join(tag)}: {error}") from None
 
     def _unknown(self, name: str) -> UsageError:
         known = ", ".join(budget.name for budget in self._session.journal.budgets())

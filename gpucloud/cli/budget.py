@@ -216,8 +216,9 @@ def _read_match(texts: Sequence[str]) -> Match:
 
 
 def _read_percentages(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d{1,3}(,\d{1,3})*", text):
-        raise UsageError(f"--warn {text!r} is not allowed", hint="use percentages with commas: 50,80,100")
+    if not re.fullmatch(r"(\d{1,2}|100)(,(\d{1,2}|100))*", text):
+        hint = "use percentages from 0 to 100 with commas: 50,80,100"
+        raise UsageError(f"--warn {text!r} is not allowed", hint=hint)
     return tuple(sorted(set(map(int, text.split(",")))))
 
 

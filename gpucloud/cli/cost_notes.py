@@ -50,7 +50,11 @@ def notes(comparison: Comparison, estimates: Sequence[Estimate]) -> Iterator[str
     less = " less your own discounts" if own else ""
     estimated = any(each.spot is not None for each in estimates) and not comparison.assumed
     legend = " INTERRUPTED: our estimate for these hours; MONTHLY BAND: the cloud's." if estimated else ""
-    yield f"{usage_text(comparison.usage)} List prices before tax{less}{of}.{legend}"
+    assumed = ""
+    if comparison.assumes_checkpoints and any(each.offer.paid_as.interruptible for each in estimates):
+        minutes = (comparison.usage.checkpoint_s or 0) // 60
+        assumed = f" On spot, a checkpoint each {minutes} min is assumed (--checkpoint-every)."
+    yield f"{usage_text(comparison.usage)}{assumed} List prices before tax{less}{of}.{legend}"
     if missing := [*unknown_parts(estimates), *comparison.unmeasured.values()]:
         yield f"Unknown (≥, ?): {'; '.join(missing)}."
     shown_ones = sum(each.offer.to_buy for each in estimates)
@@ -171,7 +175,7 @@ def _evidence_text(spot: SpotEstimate) -> str:
         if isinstance(evidence, Experience)
         else f"from the band {band_text(evidence)} of {evidence.as_of}"
     )
-    low, middle, high = (f"{each * 100:.2g}" for each in (chance.low, chance.middle, chance.high))
+    low, middle, high = map(shown.percent_text, (chance.low, chance.middle, chance.high))
     return f"{middle} % chance of at least one interruption ({shown.span_text(low, high)} %), {whence}"
 
 

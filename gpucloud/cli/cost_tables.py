@@ -226,9 +226,7 @@ def _chance_text(estimate: Estimate) -> str | None:
         return None
     if estimate.spot is None:
         return "?"
-    low, high = (
-        f"{percent:.2g}" for percent in (estimate.spot.chance.low * 100, estimate.spot.chance.high * 100)
-    )
+    low, high = map(shown.percent_text, (estimate.spot.chance.low, estimate.spot.chance.high))
     return f"{low}-{high} %"
 
 

@@ -46,6 +46,12 @@ def draw_into(
         output.say(f"Drawn: {file}{what and f', {what}'}")
 
 
+def percent_text(share: float) -> str:
+    """A share in percent, with two digits: ``0.42``, ``2``, ``91``; ``100`` where it rounds to that."""
+    percent = share * 100
+    return f"{percent:.2g}" if percent < 99.5 else "100"
+
+
 def span_text(first: object, last: object) -> str:
     """``X to Y``; ``X`` where both are the same."""
     return " to ".join(dict.fromkeys((str(first), str(last))))

@@ -61,6 +61,7 @@ class Comparison:
         cost_of_capital: in a year, as a share: 0.08; ``None`` to compare payments as if all were due at once.
         tokens: the tokens that the boxes process, if the work was given so.
         unmeasured: why GPUs that match are not compared, by model: how long the work takes is not known.
+        assumes_checkpoints: whether the checkpoints of ``usage`` are assumed.
     """
 
     market: Market
@@ -75,6 +76,7 @@ class Comparison:
     cost_of_capital: Decimal | None = None
     tokens: Tokens | None = None
     unmeasured: Mapping[str, str] = field(default_factory=dict[str, str])
+    assumes_checkpoints: bool = False
 
     def by_work(self) -> Comparison:
         """The same comparison, sorted by the cost per unit of work."""
@@ -306,6 +308,7 @@ def compare_ways(
         cost_of_capital=cost_of_capital,
         tokens=workload.tokens,
         unmeasured=unmeasured,
+        assumes_checkpoints=workload.assumes_checkpoints,
     )
     if measure is not None:
         return comparison.by_work()

@@ -71,6 +71,10 @@ class Tokens:
         }
 
 
+LONG_WORK_HOURS = 24
+ASSUMED_CHECKPOINTS = timedelta(minutes=30)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """The work of a box, as far as its cost depends on it.
@@ -84,7 +88,8 @@ class Workload:
         boot: time billed before work begins.
         failed_attempts: boxes that boot and fail before one works.
         snapshot_gib: snapshots of each node.
-        checkpoint_every: work between two checkpoints; ``None`` for none: an interruption loses all work.
+        checkpoint_every: work between two checkpoints; ``None`` for none: an interruption loses all work. Of
+            work of more than a day, one each half an hour is assumed (:attr:`assumes_checkpoints`).
         checkpoint_takes: time to write one checkpoint.
         profile: when boxes run, for the cheapest mix: ``8h/day,5d/week``, ``40h/week``, ``100h/month``.
         steady: boxes that always run, in addition to those of ``profile``.
@@ -129,9 +134,15 @@ class Workload:
         """Whether no work is given, so that a month is assumed."""
         return self.hours is None and self.tokens is None and self.computation is None
 
+    @property
+    def assumes_checkpoints(self) -> bool:
+        """Whether checkpoints are assumed: nobody begins days of work again for one interruption."""
+        return self.checkpoint_every is None and not self.assumed and self._hours() > LONG_WORK_HOURS
+
     def usage(self, spec: Spec) -> Usage:
         """The usage of boxes of a spec that do this work."""
-        idle, every = spec.idles_out_after(), self.checkpoint_every
+        idle = spec.idles_out_after()
+        every = ASSUMED_CHECKPOINTS if self.assumes_checkpoints else self.checkpoint_every
         return Usage(
             hours=self._hours(),
             computation=self.computation,

@@ -665,3 +665,26 @@ def test_a_year_and_the_boot_is_no_second_year(run: Run) -> None:
     assert compute["formula"].endswith(" USD x 8760 h + 0.526 USD x 0.0833 h on demand) x 1")
     assert len(compute["rows"]) == 2, "the row of the price on demand too"
     assert "after the last whole term are priced on demand" in run(*line)[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "checkpoint_s"),
+    [
+        (("--hours", "1y"), 1800),
+        (("--hours", "25"), 1800),
+        (("--hours", "24"), None),
+        (("--hours", "1y", "--checkpoint-every", "2h"), 7200),
+        ((), None),
+    ],
+)
+def test_long_work_on_spot_is_computed_with_checkpoints_and_says_so(
+    run: Run, line: tuple[str, ...], checkpoint_s: int | None
+) -> None:
+    """Without any, a year of V100:4 would cost $11,208 to $455,441,804: nobody begins it again each time."""
+    spot = ("cost", "--gpu", "V100:4", "--purchase", "spot", "--cloud", "aws", "-n", "1", *line)
+    code, out, _ = run(*spot, "--json")
+    assert code == 0
+    assert json.loads(out)["usage"]["checkpoint_s"] == checkpoint_s
+    shown = "".join(run(*spot)[1:])
+    assert ("a checkpoint each 30 min is assumed" in shown) is (checkpoint_s == 1800)
+    assert "e+" not in shown

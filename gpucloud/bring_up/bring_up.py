@@ -23,7 +23,6 @@ from gpucloud.resources import Machine, State
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import BootStep
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
-from gpucloud.ssh.between_nodes import Neighbour, NoLoginError, introduce, make_key
 from gpucloud.ssh.boot import (
     BootState,
     DriverGpu,
@@ -38,6 +37,7 @@ from gpucloud.ssh.boot import (
 from gpucloud.ssh.client import ConnectionFailedError, Target, disconnect, run, wait_until_reachable
 from gpucloud.ssh.environment import FABRIC
 from gpucloud.ssh.keys import host_alias, keep_ready, pin_shared, pinned
+from gpucloud.ssh.node_logins import Neighbour, NoLoginError, introduce, make_key
 
 if TYPE_CHECKING:
     from gpucloud.bring_up.acceptance import Measurements as GpuTest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from gpucloud.errors import GpucloudError
 from gpucloud.ssh.client import Target, run
 
 _KEY = "gpucloud_nodes"
+_PUBLIC = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{1,200}={0,2}")
 _MAKE = f"""
 set -e; umask 077; mkdir -p "$HOME/.ssh"; cd "$HOME/.ssh"
 [ -e {_KEY} ] || ssh-keygen -q -t ed25519 -N '' -C {_KEY} -f {_KEY}
@@ -51,7 +53,10 @@ def make_key(target: Target) -> str:
         NoLoginError: it cannot be made there.
         ConnectionFailedError: the node could not be reached.
     """
-    return " ".join(_said(target, _MAKE).split()[:2])
+    key = " ".join(_said(target, _MAKE).split()[:2])
+    if not _PUBLIC.fullmatch(key):
+        raise NoLoginError(f"{target.alias}: what ssh-keygen made there is no public key")
+    return key
 
 
 def introduce(target: Target, neighbours: Sequence[Neighbour]) -> None:
@@ -83,4 +88,4 @@ def _said(target: Target, script: str, *arguments: str) -> str:
     done = run(target, ["bash", "-c", script, "bash", *arguments])
     if done.code:
         raise NoLoginError(f"{target.alias}: {done.err.decode(errors='replace').strip()}")
-    return done.out.decode()
+    return done.out.decode(errors="replace")

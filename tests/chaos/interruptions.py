@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -129,10 +129,17 @@ class Story:
     log: Log
     losses: list[Loss] = field(default_factory=list[Loss])
 
-    def wait_for(self, begun: int, step: int, who: Sequence[subprocess.Popen[str] | Forked]) -> None:
+    def wait_for(
+        self,
+        begun: int,
+        step: int,
+        who: Sequence[subprocess.Popen[str] | Forked],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
         """Until it has begun so often and has done a step; fails once nobody works on it any more."""
         patience = time.monotonic() + PATIENCE_S
         while self.log.begun() < begun or self.log.step() < step:
+            meanwhile()
             if time.monotonic() > patience or any(each.poll() is not None for each in who):
                 said = [(each.poll(), *_said(each)) for each in who]
                 raise AssertionError(f"{self.log.begun()} begun, step {self.log.step()}: {said}")

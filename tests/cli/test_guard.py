@@ -28,8 +28,8 @@ def deadlines(shell: Shell) -> list[str | None]:
 
 
 def told_by_guard(shell: Shell) -> Any:
-    """What the guard of the only box tells."""
-    [status] = (shell.home / "sandbox").glob("boxes/*/root/run/gpucloud/guard.json")
+    """What the guard of the only box tells, once it has looked: a box that boots has nothing of its."""
+    [status] = until(lambda: list((shell.home / "sandbox").glob("boxes/*/root/run/gpucloud/guard.json")))
     return json.loads(status.read_text())
 
 

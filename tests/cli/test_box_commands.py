@@ -127,14 +127,14 @@ def test_who_interrupts_exec_ends_all_that_it_started_on_each_node(
 
 
 def test_a_connection_that_breaks_leaves_the_command_of_exec_alone(terminal: Terminal) -> None:
-    script = "echo begun; until [ -e go ]; do sleep 0.1; done; mv go gone"
+    script = "echo begun; until [ -e on ]; do sleep 0.1; done; mv on gone"
     child = terminal.start("exec", "mine", "--", "sh", "-c", script)
     assert child.stdout is not None
     assert child.stdout.readline() == b"begun\n"
     end_shared_connection(terminal)
     child.communicate(timeout=30)
     assert child.returncode == 125
-    look = "touch go; until [ -e gone ]; do sleep 0.1; done"
+    look = "touch on; until [ -e gone ]; do sleep 0.1; done"
     assert terminal.run("exec", "mine", "--", "sh", "-c", look).returncode == 0
 
 

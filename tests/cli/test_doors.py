@@ -109,17 +109,18 @@ def test_a_budget_that_has_room_for_some_days_of_a_stopped_box_has_none_for_ten_
 
 
 def test_a_stop_without_a_time_is_never_refused_and_keeps_for_as_long_as_the_policy_allows(
-    cli: Shell, tmp_path: Path
+    own_clouds: Shell, tmp_path: Path
 ) -> None:
-    cli.launch(*T4, "--ttl", "2h", "--name", "z")
+    """On clouds of its own: those of the lab are not emptied while others look at it."""
+    own_clouds.launch(*T4, "--ttl", "2h", "--name", "z")
     file = tmp_path / "policy.yaml"
     file.write_text("ttl: 5h")
-    assert cli("policy", "apply", str(file)).code == 0
-    assert cli("budget", "set", "lab", "0.01", "--per", "total").code == 0
-    stopped = cli("stop", "z", "--yes", "--json")
+    assert own_clouds("policy", "apply", str(file)).code == 0
+    assert own_clouds("budget", "set", "lab", "0.01", "--per", "total").code == 0
+    stopped = own_clouds("stop", "z", "--yes", "--json")
     assert stopped.box["state"] == "stopped"
     assert "budget 'lab' would be exceeded" in stopped.err
-    lives = cli("list").out
+    lives = own_clouds("list").out
     assert "4h" in lives or "5h" in lives
 
 

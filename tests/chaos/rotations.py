@@ -111,6 +111,8 @@ class Rotating:
         at = [(at, step) for at, said, step in story.log.lines() if said == "begin"][-1]
         # What an emulated box still stores once its machine has ended, no real one would.
         stored = [step for step, when in seen.items() if when <= self.ended(before=at[0])]
+        if not stored:
+            self.wrong.append("what was stored before the machine ended was not seen")
         least, newest = max(stored, default=0), self.newest_step(begun)
         if not least <= at[1] <= newest:
             self.wrong.append(

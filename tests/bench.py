@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.clouds.provider import Provider
-from gpucloud.journal.facts import Price
-from gpucloud.planning.plan import Candidate
-from gpucloud.purchase.attempt import BootData, LaunchTerms
-from gpucloud.purchase.ceiling import Agreement
+from gpucloud.planning.plan import Candidate, Plan
+from gpucloud.purchase.order import BootData, BoxPurchase, BoxRequest, LaunchOrder
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
+from gpucloud.spec.file import load_spec
+from gpucloud_pricing import Market
 from tests.builders import Clock
 from tests.journals import open_journal
 from tests.memory import MemoryProvider
@@ -25,6 +26,41 @@ from tests.planning.test_plan import a_candidate
 
 OWNER = "u-tester"
 ZONES = {"us-east-1": ("use1-az4", "use1-az6"), "us-west-2": ("usw2-az1",)}
+
+
+@functools.cache
+def _market() -> Market:
+    return Market.load()
+
+
+def a_purchase(
+    offers: Sequence[Candidate],
+    end: datetime,
+    *,
+    spec: dict[str, Any],
+    box: str = "b-1",
+    name: str = "x",
+    until: datetime | None = None,
+    agreed_at: datetime | None = None,
+    **request: Any,
+) -> BoxPurchase:
+    """An order of these offers that is carried out; its machines boot with nothing."""
+    order = LaunchOrder(
+        request=BoxRequest(spec=load_spec(None, spec), environment={}, **request),
+        plan=Plan(created_at=end - timedelta(hours=24), spec={}, attempts=tuple(offers), left_out={}),
+        market=_market(),
+        end=end,
+        until=until,
+        agreed_at=agreed_at,
+    )
+    return BoxPurchase(
+        order=order,
+        box=box,
+        name=name,
+        image="ubuntu-22.04",
+        allow_from=("198.51.100.7/32",),
+        boots=defaultdict(lambda: BootData(user_data=b"#cloud-config\n{}\n")),
+    )
 
 
 @dataclass
@@ -65,22 +101,30 @@ class Bench:
             clock=self.clock,
         )
 
-    def terms(self, **changes: Any) -> LaunchTerms:
-        """What a user wants besides the offer."""
-        values: dict[str, Any] = {
-            "box": "b-1",
-            "name": "x",
-            "run_id": None,
-            "nodes": 1,
-            "disk_gib": 100,
-            "image": "ubuntu-22.04",
-            "boots": defaultdict(lambda: BootData(user_data=b"#cloud-config\n{}\n")),
-            "listed": defaultdict(dict[str, Price]),
-            "allow_from": ("198.51.100.7/32",),
-            "prices": Agreement(usd=lambda amount, _currency: amount),
-            "expires_at": self.clock() + timedelta(hours=24),
-        }
-        return LaunchTerms(**(values | changes))
+    def purchase(
+        self,
+        offers: Sequence[Candidate] | None = None,
+        *,
+        box: str = "b-1",
+        name: str = "x",
+        nodes: int = 1,
+        expires_at: datetime | None = None,
+        until: datetime | None = None,
+        agreed_at: datetime | None = None,
+        **request: Any,
+    ) -> BoxPurchase:
+        """What is agreed to, of some offers: a day of one machine, if nothing else is said."""
+        offers = self.offers() if offers is None else offers
+        return a_purchase(
+            offers,
+            expires_at or self.clock() + timedelta(hours=24),
+            box=box,
+            name=name,
+            spec={"gpu": "T4", "nodes": nodes},
+            until=until,
+            agreed_at=agreed_at,
+            **request,
+        )
 
     def offers(self, *places: str, **changes: Any) -> list[Candidate]:
         """Offers of a T4, each a little dearer than the one before."""

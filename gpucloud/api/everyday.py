@@ -125,9 +125,10 @@ class Everyday:
         from gpucloud.api.launching import Buyer
         from gpucloud.api.results import Launched
         from gpucloud.api.several import launch_all as launch_several
-        from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
+        from gpucloud.boxes.launch import environment_of, refuse_impossible
         from gpucloud.bring_up.sending import look
         from gpucloud.planning.plan import Plan
+        from gpucloud.purchase.order import BoxRequest
         from gpucloud.purchase.waiting import Wait
         from gpucloud.runs.checkpoints import refuse_launch
         from gpucloud.runs.detached import from_anywhere
@@ -147,7 +148,7 @@ class Everyday:
         if spec.count > 1:
             run_id = run_id or self._session.new_run_id()
         values = environment_of(spec, self._session.profile.variables if environment is None else environment)
-        terms = BoxRequest(
+        request = BoxRequest(
             spec=spec,
             environment=values,
             run_id=run_id,
@@ -159,14 +160,14 @@ class Everyday:
             if spec.on_unhealthy == REPLACE:
                 context.notice("launch", WHO_REPLACES)
             look(context, spec)
-            buyer = Buyer(context, self._session.catalog, terms, saved, confirm)
+            buyer = Buyer(context, self._session.catalog, request, saved, confirm)
             buyer.settle_first()
             rounds, agreed = Wait(context, wait), None
             while True:
                 try:
-                    deal, echo = buyer.agree(agreed)
-                    agreed = agreed or deal
-                    boxes, failure = launch_several(buyer, deal, echo)
+                    order = buyer.agree(agreed)
+                    agreed = agreed or order
+                    boxes, failure = launch_several(buyer, order)
                     break
                 except GpucloudError as error:
                     rounds.pause_after(error)

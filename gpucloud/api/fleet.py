@@ -17,16 +17,14 @@ from gpucloud.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from gpucloud.api.session import Session
-    from gpucloud.boxes.launch import BoxRequest, Deal
     from gpucloud.elastic.fleet import Buy, FleetController, Join, Reconciled
     from gpucloud.elastic.rules import LaunchPause, Slot
     from gpucloud.elastic.view import View
     from gpucloud.ending.discovery import DiscoveryResult
     from gpucloud.errors import GpucloudError
     from gpucloud.journal.records import Box, Run
-    from gpucloud.runtime.tasks import Call
+    from gpucloud.purchase.order import LaunchOrder
     from gpucloud.spec.model import Spec
-    from gpucloud_pricing import Market
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +188,22 @@ class Fleet:
             GpucloudError: the clouds have no offer; nothing was bought.
         """
         from gpucloud.api.launching import Buyer
-        from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
+        from gpucloud.boxes.launch import environment_of, refuse_impossible
+        from gpucloud.purchase.order import BoxRequest
 
         refuse_impossible(spec)
         wanted = BoxRequest(spec=spec, environment=environment_of(spec, self._session.profile.variables))
         buyer = Buyer(context, self._session.catalog, wanted)
         search = buyer.search_for(names)
-        deal, echo = buyer.agree()
-        return _Offered(self._session.catalog.market, wanted, deal, echo, search.result()).buy
+        order = buyer.agree()
+        return _Offered(order, search.result()).buy
 
 
 @dataclass(frozen=True, slots=True)
 class _Offered:
     """A plan for the boxes of a class: what is the same for each, and the machines with their names."""
 
-    market: Market
-    wanted: BoxRequest
-    deal: Deal
-    echo: Call | None
+    order: LaunchOrder
     discovery: DiscoveryResult
 
     def buy(self, context: Context, wish: Run, spec: Spec) -> Box:
@@ -221,9 +217,9 @@ class _Offered:
 
         assert spec.name is not None  # noqa: S101  (a node has the name of its slot)
         refuse_taken_name(context, spec.name, self.discovery)
-        deal = replace(self.deal, plan=replace(self.deal.plan, spec=spec.document()))
-        wanted = replace(self.wanted, spec=spec, run_id=wish.run_id, run=wish)
-        return provision(context, self.market, deal, wanted, self.echo)
+        order = self.order.of(spec)
+        request = replace(order.request, run_id=wish.run_id, run=wish)
+        return provision(context, replace(order, request=request))
 
 
 def _groups(slots: Sequence[str], *, gang: bool) -> list[tuple[str, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpucloud.api.results import Proposal
-from gpucloud.boxes.launch import BoxRequest, Deal, begin_echo, provision
+from gpucloud.boxes.launch import begin_echo, provision
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending.discovery import (
     DiscoveryResult,
@@ -28,6 +28,7 @@ from gpucloud.planning.saved_plan import renewed
 from gpucloud.planning.waiting import within
 from gpucloud.policy.budget_check import BudgetCheck, end_of_budgets
 from gpucloud.purchase.failover import abandon, check_name
+from gpucloud.purchase.order import BoxRequest, LaunchOrder
 from gpucloud.purchase.policy_check import PolicyCheck
 from gpucloud.resources import rfc3339
 from gpucloud.runs.first_step import settle_first
@@ -112,35 +113,32 @@ class Buyer:
             UsageError: the purchase was not confirmed, or the name is taken; nothing was bought.
             GpucloudError: nothing started; nothing is left, unless the error says so.
         """
-        deal, echo = self.agree()
-        return provision(self.context, self.catalog.market, deal, self.wanted, echo)
+        return provision(self.context, self.agree())
 
-    def agree(self, before: Deal | None = None) -> tuple[Deal, Call | None]:
+    def agree(self, before: LaunchOrder | None = None) -> LaunchOrder:
         """Plans at today's prices and confirms the purchase; starts to ask for this machine's address.
 
         Args:
-            before: a deal for the same that was agreed to before: nothing is confirmed once more, and nothing
-                costs more than was agreed then.
+            before: what was agreed to before, of the same: nothing is confirmed once more, and nothing costs
+                more than was agreed then.
 
         Raises:
             GpucloudError: as :meth:`buy`; nothing was bought.
         """
-        deal, echo = self._offered()
+        order = self._offered()
         if before is not None:
-            deal = replace(deal, plan=within(before.plan, deal.plan))
-        elif self.confirm is not None:
-            deal = self._agreed(self.catalog.market, deal, self.confirm)
-        return deal, echo
+            return replace(order, plan=within(before.plan, order.plan))
+        return order if self.confirm is None else self._agreed(order, self.confirm)
 
-    def _offered(self) -> tuple[Deal, Call | None]:
+    def _offered(self) -> LaunchOrder:
         names = names_of(self.wanted.spec)
         echo = begin_echo(self.context, self.wanted.spec)
         search = self.search_for(names)
-        deal = self._deal(self.catalog.market)
+        order = self._order(self.catalog.market, echo)
         discovery = search.result()
         for name in names:
             refuse_taken_name(self.context, name, discovery)
-        return deal, echo
+        return order
 
     def search_for(self, names: Sequence[str]) -> NameSearch:
         """Starts to search the clouds that may be used for machines with these names."""
@@ -162,7 +160,7 @@ class Buyer:
             forget(keys, box.id, nodes=len(box.nodes))
             raise
 
-    def _deal(self, market: Market) -> Deal:
+    def _order(self, market: Market, echo: Call | None) -> LaunchOrder:
         """Today's plan, to be bought at once. A saved plan must be equal to it; its figures are not used."""
         spec = self.wanted.spec
         check_places(market, spec.demand())
@@ -180,11 +178,12 @@ class Buyer:
         plan = self._with_room(plan)
         box = self._planned(plan)
         found = end_of_budgets(self.context, market, box)
+        order = LaunchOrder(request=self.wanted, plan=plan, market=market, echo=echo, end=box.expires_at)
         if found is None:
-            return Deal(plan=plan, end=box.expires_at)
+            return order
         told = f"Budget {found.budget!r} is used up at {rfc3339(found.at)}: the box ends then"
         self.context.notice("plan", told)
-        return Deal(plan=plan, end=found.at)
+        return replace(order, end=found.at)
 
     def _with_room(self, plan: Plan) -> Plan:
         """The plan; without what follows its cheapest attempts where a budget or the policy has no room.
@@ -227,23 +226,23 @@ class Buyer:
             at=plan.created_at,
         )
 
-    def _agreed(self, market: Market, deal: Deal, confirm: Confirm) -> Deal:
+    def _agreed(self, order: LaunchOrder, confirm: Confirm) -> LaunchOrder:
         """Shows the purchase and asks for confirmation.
 
         Raises:
             UsageError: it was refused, or confirmed too late for the deadline.
         """
-        limit = cost_limit(deal.plan, self.wanted.spec, market)
-        if deal.end is not None:  # a budget may end it before its ttl
-            limit = replace(limit, lives=deal.end - deal.plan.created_at, until=deal.end)
+        limit = cost_limit(order.plan, self.wanted.spec, order.market)
+        if order.end is not None:  # a budget may end it before its ttl
+            limit = replace(limit, lives=order.end - order.plan.created_at, until=order.end)
         with self.context.tasks.asking():
-            agreed = confirm(Proposal(plan=deal.plan, limit=limit))
+            agreed = confirm(Proposal(plan=order.plan, limit=limit))
         if not agreed:
             raise UsageError("nothing was launched")
         answered = self.context.clock()
-        if deal.end is not None:
-            refuse_short(deal.end - answered, "--ttl")
-        return replace(deal, agreed_at=answered)
+        if order.end is not None:
+            refuse_short(order.end - answered, "--ttl")
+        return replace(order, agreed_at=answered)
 
     def _clouds(self) -> list[str]:
         """The installed clouds that the spec allows."""

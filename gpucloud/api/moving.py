@@ -14,7 +14,7 @@ from functools import partial
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Proposal
 from gpucloud.boxes.holding import holding
-from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
+from gpucloud.boxes.launch import environment_of, refuse_impossible
 from gpucloud.boxes.relocation import VolumeRelocation
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
@@ -30,6 +30,7 @@ from gpucloud.market.catalog import Catalog
 from gpucloud.planning.avoidance import Avoided
 from gpucloud.planning.volume_move import FreeNames, VolumeMove, volume_moves
 from gpucloud.planning.volume_plan import VolumePlan
+from gpucloud.purchase.order import BoxRequest
 from gpucloud.runs.first_step import settle_first
 from gpucloud.runtime.context import Context
 from gpucloud.spec.file import load_spec
@@ -175,13 +176,10 @@ class Mover:
         if confirm is not None:
             ask = partial(self._confirmed, confirm, old=old, source=source, spec=spec, gib=gib, moves=moves)
         wanted = replace(wanted, spec=spec, environment=self._environment(spec, source))
-        deal, echo = Buyer(self.context, self.catalog, wanted, confirm=ask).agree()
+        order = Buyer(self.context, self.catalog, wanted, confirm=ask).agree()
         return VolumeRelocation(
             context=self.context,
-            market=market,
-            deal=deal,
-            wanted=wanted,
-            echo=echo,
+            order=order,
             old=old,
             moves=moves,
             fill=partial(self._fill, old, source, paths, moves),

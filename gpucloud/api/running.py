@@ -17,7 +17,7 @@ from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Ran
 from gpucloud.api.run import Run as PublicRun
 from gpucloud.api.several import require_single
-from gpucloud.boxes.launch import BoxRequest, environment_of, refuse_impossible
+from gpucloud.boxes.launch import environment_of, refuse_impossible
 from gpucloud.bring_up.sending import look
 from gpucloud.costs.spend import cost_so_far
 from gpucloud.errors import GpucloudError, UsageError
@@ -31,6 +31,7 @@ from gpucloud.planning.data_source import GIB
 from gpucloud.planning.egress import CheckpointTransfer
 from gpucloud.planning.object_store import refuse_outside
 from gpucloud.planning.waiting import may_pass
+from gpucloud.purchase.order import BoxRequest
 from gpucloud.purchase.waiting import NothingNowError
 from gpucloud.resources import rfc3339
 from gpucloud.runs.checkpoints import CheckpointSettings, settle

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from gpucloud.api.launching import Buyer, names_of
-from gpucloud.boxes.launch import BoxPurchase, Deal, make_ready, purchase_of
+from gpucloud.boxes.launch import make_ready, purchase_of
 from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, Key, Plan
 from gpucloud.planning.spread import attempts_of_next
-from gpucloud.purchase.failover import first_that_starts, planned
+from gpucloud.purchase.failover import launch
+from gpucloud.purchase.order import BoxPurchase, LaunchOrder
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Call
 from gpucloud.spec.model import Spec
 from gpucloud.storage.attachments import holding
 
@@ -35,15 +34,14 @@ def require_single(wanted: Spec | Plan, instead: str) -> None:
         raise UsageError(f"this launches one box, and the spec asks for {count}", hint=f"use {instead}")
 
 
-def launch_all(buyer: Buyer, deal: Deal, echo: Call | None) -> tuple[list[Box], GpucloudError | None]:
+def launch_all(buyer: Buyer, order: LaunchOrder) -> tuple[list[Box], GpucloudError | None]:
     """Buys as many boxes as the spec counts and brings them up; what ends this call ends all.
 
     Each is bought at a place that the spread allows; the first that cannot be bought is the last.
 
     Args:
         buyer: what launches.
-        deal: what was agreed to.
-        echo: starts to ask for this machine's address.
+        order: what was agreed to, for all of them.
 
     Returns:
         The boxes that are ready, and why others are not.
@@ -51,22 +49,18 @@ def launch_all(buyer: Buyer, deal: Deal, echo: Call | None) -> tuple[list[Box], 
     Raises:
         GpucloudError: none is ready; nothing is left, unless the error says so.
     """
-    context, wanted = buyer.context, buyer.wanted
+    context, asked = buyer.context, order.request.spec
     failures: list[GpucloudError] = []
     bought: list[tuple[Box, BoxPurchase]] = []
-    with holding(context, wanted.spec) as volumes:
-        for number, spec in enumerate(_specs(wanted.spec), start=1):
-            if wanted.spec.count > 1:
-                context.tell("plan", f"box {number} of {wanted.spec.count}")
-            attempts = _attempts_of_next(deal.plan, wanted.spec, bought)
-            one = replace(deal, plan=replace(deal.plan, attempts=attempts, spec=spec.document()))
-            purchasing = purchase_of(
-                context, buyer.catalog.market, one, replace(wanted, spec=spec), echo, volumes=volumes
-            )
+    with holding(context, asked) as volumes:
+        for number, spec in enumerate(_specs(asked), start=1):
+            if asked.count > 1:
+                context.tell("plan", f"box {number} of {asked.count}")
+            one = order.of(spec, _attempts_of_next(order.plan, asked, bought))
             with _ended_if_this_fails(context, [box for box, _ in bought]):
                 try:
-                    with purchasing as (purchase, terms), planned(purchase.context, terms) as (box, tried):
-                        started = first_that_starts(purchase.context, box, terms, attempts, tried)
+                    with purchase_of(context, one, volumes) as purchase:
+                        started = launch(context.about(purchase.name), purchase)
                 except GpucloudError as error:
                     if not bought or context.tasks.signum is not None:
                         raise
@@ -85,7 +79,7 @@ def _bring_up(
     for number, (each, purchase) in enumerate(bought, start=1):
         with _ended_if_this_fails(context, [*ready, *(other for other, _ in bought[number:])]):
             try:
-                box = make_ready(each, purchase)
+                box = make_ready(context, each, purchase)
                 buyer.start(box)
             except GpucloudError as error:
                 if context.tasks.signum is not None:
@@ -110,7 +104,7 @@ def _attempts_of_next(
     offers: list[Candidate] = []
     refused: set[Key] = set()
     for box, purchase in bought:
-        tried = purchase.deal.plan.attempts
+        tried = purchase.order.plan.attempts
         offers.append(_offer_of(box, tried))
         refused.update(attempt.key for attempt in tried[: tried.index(offers[-1])])
     allowed = attempts_of_next(plan.attempts, offers, spec.count, spec.spread)

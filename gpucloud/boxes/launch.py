@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -15,89 +14,29 @@ from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.bring_up.bring_up import UnfitError, bring_up, hand_over, targets
 from gpucloud.bring_up.datasets import bring
 from gpucloud.bring_up.setup import copy_files, set_up, store_environment
-from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.errors import GpucloudError, InterruptedBySignal, SetupFailedError, UsageError
 from gpucloud.journal.facts import Facts, FirstBoot
 from gpucloud.journal.lifecycle import generated_name, new_id
-from gpucloud.journal.records import Box, Run
-from gpucloud.planning.avoidance import NOTHING_AVOIDED, Avoided
+from gpucloud.journal.records import Box
 from gpucloud.planning.boot_images import boots
-from gpucloud.planning.egress import CheckpointTransfer
-from gpucloud.planning.lifetime import ceiling_of
 from gpucloud.planning.own_image import image_id, own_image
-from gpucloud.planning.plan import Candidate, Key, Plan
+from gpucloud.planning.plan import Candidate, Key
 from gpucloud.planning.user_data import UserData, boot_plan
 from gpucloud.planning.volume_choice import UsableVolume
-from gpucloud.policy.budget_check import BudgetCheck
-from gpucloud.purchase.attempt import BootData, LaunchTerms
-from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import abandon, launch, replace_machines, replace_node
-from gpucloud.purchase.policy_check import PolicyCheck
+from gpucloud.purchase.order import BootData, BoxPurchase, LaunchOrder
 from gpucloud.purchase.replacement import opening_of
 from gpucloud.resources import ResourceKind
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import CALL_TIMEOUT_S, Call
 from gpucloud.sources.selection import read_source, refuse_missing
 from gpucloud.spec.model import Spec
-from gpucloud.ssh.client import Target, disconnect, forget, is_connected, socket_folder
+from gpucloud.ssh.client import disconnect, forget, is_connected, socket_folder
 from gpucloud.ssh.keys import BoxKeys, create_keys, find_program, key_folder, renew_host_key
 from gpucloud.storage.attachments import attach_all, holding
 from gpucloud.storage.mounting import mount_all
-from gpucloud_pricing import Market
 from gpucloud_pricing.gpus import parse_requirements
 from gpucloud_templates.software import later
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deal:
-    """A plan to buy, the end of its box (``None`` for never), and when a person agreed to both.
-
-    ``agreed_at`` is ``None`` if nobody was asked; ``until`` is when no further attempt is begun, ``None`` for
-    the limit of one launch.
-    """
-
-    plan: Plan
-    end: datetime | None
-    agreed_at: datetime | None = None
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxRequest:
-    """The properties of a box that do not depend on the offer.
-
-    Attributes:
-        spec: the spec of the user.
-        environment: the variables of ``env`` in the spec, with their values.
-        run_id: the run of the box.
-        attended: whether it ends with this process.
-        accept_snapshot_price: whether it may be bought at a price that the cloud does not confirm.
-        keep_on_failure: whether it is kept until its deadline if its set-up fails.
-        run: the run that it is an attempt of, which this process holds.
-        instead_of: the box that it is to replace, which this process holds.
-        avoided: places to leave out as long as others match.
-        learned: what its launches have learned of places that do not have it; they add to it.
-        ends_by: when it ends at the latest, whatever its spec says; ``None`` for no such time.
-        carried: the checkpoint that it is to restore; its traffic counts in the order of the offers.
-        clean_up: the command that ends it after a second signal, if not ``down`` of its name.
-        deliver: puts files on the nodes of the box, before its data and its set-up, instead of those that
-            ``sync`` of the spec names here.
-    """
-
-    spec: Spec
-    environment: Mapping[str, str]
-    run_id: str | None = None
-    run: Run | None = None
-    instead_of: Box | None = None
-    avoided: Avoided = NOTHING_AVOIDED
-    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    ends_by: datetime | None = None
-    carried: CheckpointTransfer | None = None
-    attended: bool = False
-    accept_snapshot_price: bool = False
-    keep_on_failure: bool = False
-    clean_up: str | None = None
-    deliver: Callable[[Box, Sequence[Target]], None] | None = None
 
 
 def environment_of(spec: Spec, environment: Mapping[str, str]) -> dict[str, str]:
@@ -139,15 +78,12 @@ def begin_echo(context: Context, spec: Spec) -> Call | None:
     return None if spec.allow_from else context.tasks.start(context.clouds.caller_address)
 
 
-def provision(context: Context, market: Market, deal: Deal, wanted: BoxRequest, echo: Call | None) -> Box:
+def provision(context: Context, order: LaunchOrder) -> Box:
     """Buys the first attempt that starts and brings it up; a failure leaves nothing behind.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        market: for list prices and exchange rates.
-        deal: the plan, and the end of the box.
-        wanted: the properties that do not depend on the offer.
-        echo: the result of :func:`begin_echo`.
+        order: what was agreed.
 
     Returns:
         The box, which this process still holds.
@@ -156,60 +92,51 @@ def provision(context: Context, market: Market, deal: Deal, wanted: BoxRequest, 
         SetupFailedError: its set-up failed, and it is kept.
         GpucloudError: nothing started, or it did not become ready; nothing is left, unless the error says so.
     """
-    with holding(context, wanted.spec) as volumes:
-        with purchase_of(context, market, deal, wanted, echo, volumes=volumes) as (purchase, terms):
-            box = launch(purchase.context, terms, deal.plan.attempts)
-        return make_ready(box, purchase)
+    with holding(context, order.request.spec) as volumes:
+        with purchase_of(context, order, volumes) as purchase:
+            box = launch(context.about(purchase.name), purchase)
+        return make_ready(context, box, purchase)
 
 
 @contextmanager
 def purchase_of(
-    context: Context,
-    market: Market,
-    deal: Deal,
-    wanted: BoxRequest,
-    echo: Call | None,
-    *,
-    volumes: Sequence[UsableVolume],
-) -> Generator[tuple[BoxPurchase, LaunchTerms]]:
-    """A purchase and its terms, with keys of its own, which go if the body fails.
+    context: Context, order: LaunchOrder, volumes: Sequence[UsableVolume]
+) -> Generator[BoxPurchase]:
+    """The purchase of one box, with keys of its own, which go if the body fails.
 
-    The arguments are those of :func:`provision`. ``volumes`` are those that the box uses; this process holds
-    them.
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        order: what was agreed.
+        volumes: those that the box uses; this process holds them.
 
     Raises:
         GpucloudError: what is wanted cannot be bought; nothing was bought.
     """
-    spec, attempts = wanted.spec, deal.plan.attempts
+    spec, attempts = order.request.spec, order.plan.attempts
     own = own_image(context.journal, context.owner, spec, context.clock())
     if own is not None:
         from gpucloud.storage.snapshots import wait_complete
 
         wait_complete(context, own.snapshot, ResourceKind.IMAGE)
-    box_id = new_id("b-", context.clock(), context.randomness(10))
+    box = new_id("b-", context.clock(), context.randomness(10))
     name = spec.name or generated_name(attempts[0].gpu_model, context.randomness(4))
     context = context.about(name)
-    assert context.state is not None  # noqa: S101  (who buys has a state folder)
     purchase = BoxPurchase(
-        context=context,
-        market=market,
-        deal=deal,
-        wanted=wanted,
-        box_id=box_id,
+        order=order,
+        box=box,
         name=name,
-        keys=key_folder(context.state, box_id),
         image=image_id(spec, own),
-        allow_from=_allowed(context, spec, echo),
+        allow_from=_allowed(context, spec, order.echo),
         volumes=volumes,
     )
     try:
-        yield purchase, purchase.terms(purchase.new_keys())
+        yield _with_new_keys(context, purchase)
     except BaseException:
-        forget(purchase.keys, box_id, nodes=spec.nodes)
+        forget(_keys(context, box), box, nodes=spec.nodes)
         raise
 
 
-def make_ready(box: Box, purchase: BoxPurchase) -> Box:
+def make_ready(context: Context, box: Box, purchase: BoxPurchase) -> Box:
     """Brings up a box whose machines run, and which this process holds; a failure leaves nothing behind.
 
     Returns:
@@ -219,20 +146,20 @@ def make_ready(box: Box, purchase: BoxPurchase) -> Box:
         SetupFailedError: its set-up failed, and it is kept.
         GpucloudError: it did not become ready; nothing is left, unless the error says so.
     """
-    context = purchase.context
+    context = context.about(box.name)
     try:
         return _finish(context, box, purchase)
     except BaseException as error:
         kept = _kept(context, box, purchase, error)
         if kept is not None:
             raise kept from error
-        forget(purchase.keys, box.id, nodes=purchase.wanted.spec.nodes)
+        forget(_keys(context, box.id), box.id, nodes=purchase.spec.nodes)
         raise
 
 
 def _finish(context: Context, box: Box, purchase: BoxPurchase) -> Box:
     """Brings up the machines of a box, or once others in their place, and sets the box up."""
-    keys, wanted = purchase.keys, purchase.wanted
+    keys, request = _keys(context, box.id), purchase.order.request
     try:
         attached = attach_all(context, box, purchase.volumes)
         measured = bring_up(context, box, keys)
@@ -243,29 +170,29 @@ def _finish(context: Context, box: Box, purchase: BoxPurchase) -> Box:
     keep_hosts(context)
     nodes = targets(box, keys, context.proxy_command)
     mount_all(context, nodes[0], attached)
-    store_environment(context, nodes, wanted.environment)
-    if wanted.deliver is None:
-        copy_files(context, nodes, wanted.spec)
+    store_environment(context, nodes, request.environment)
+    if request.deliver is None:
+        copy_files(context, nodes, request.spec)
     else:
-        wanted.deliver(box, nodes)
-    bring(context, nodes, purchase.deal.plan.data)
-    set_up(context, box, nodes, wanted.spec.setup)
+        request.deliver(box, nodes)
+    bring(context, nodes, purchase.order.plan.data)
+    set_up(context, box, nodes, request.spec.setup)
     return hand_over(context, box, keys, Facts(measured=measured))
 
 
 def _replaced(context: Context, box: Box, purchase: BoxPurchase, unfit: UnfitError) -> Box:
     """Replaces the machine of the one node that is unfit, or all machines; by ones with new host keys."""
-    keys, attempts, why = purchase.keys, purchase.deal.plan.attempts, unfit.message
+    keys, attempts, why = _keys(context, box.id), purchase.order.plan.attempts, unfit.message
     opening = opening_of(box, unfit.nodes, context.journal.intents(box.id), attempts)
     if opening is not None:
         rank = opening.vacancy.rank
         disconnect(next(node for node in targets(box, keys, context.proxy_command) if node.node == rank))
-        terms = purchase.terms(renew_host_key(keys, box.id, rank), [opening.candidate])
-        joined = replace_node(context, box, terms, opening, why)
+        renewed = _booted(context, purchase, renew_host_key(keys, box.id, rank), [opening.candidate])
+        joined = replace_node(context, box, renewed, opening, why)
         if joined is not None:
             return joined
-    forget(keys, box.id, nodes=purchase.wanted.spec.nodes)
-    return replace_machines(context, box, purchase.terms(purchase.new_keys()), attempts, why)
+    forget(keys, box.id, nodes=purchase.spec.nodes)
+    return replace_machines(context, box, _with_new_keys(context, purchase), why)
 
 
 def _kept(context: Context, box: Box, purchase: BoxPurchase, cause: BaseException) -> SetupFailedError | None:
@@ -274,13 +201,14 @@ def _kept(context: Context, box: Box, purchase: BoxPurchase, cause: BaseExceptio
     Raises:
         CleanupIncompleteError: the deletion cannot be confirmed.
     """
+    keys, request = _keys(context, box.id), purchase.order.request
     try:
         box = context.journal.held(box)  # its machines may have been replaced
         if may_keep(cause):
-            nodes = targets(box, purchase.keys, context.proxy_command)
+            nodes = targets(box, keys, context.proxy_command)
             keep_logs(context, [node for node in nodes if is_connected(node)])
-        if purchase.wanted.keep_on_failure:
-            kept = keep_failed(context, box, purchase.keys, purchase.wanted.environment, cause)
+        if request.keep_on_failure:
+            kept = keep_failed(context, box, keys, request.environment, cause)
             if kept is not None:
                 return kept
     except GpucloudError as error:  # a signal, or a journal that cannot be written: the box is not kept
@@ -291,97 +219,50 @@ def _kept(context: Context, box: Box, purchase: BoxPurchase, cause: BaseExceptio
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxPurchase:
-    """A box before anything is bought."""
+def _keys(context: Context, box: str) -> Path:
+    """The folder of the keys of a box."""
+    assert context.state is not None  # noqa: S101  (who buys has a state folder)
+    return key_folder(context.state, box)
 
-    context: Context
-    market: Market
-    deal: Deal
-    wanted: BoxRequest
-    box_id: str
-    name: str
-    keys: Path
-    image: str
-    allow_from: Sequence[str]
-    volumes: Sequence[UsableVolume]
 
-    def new_keys(self) -> BoxKeys:
-        """The keys of all its nodes, which no machine has used."""
-        return create_keys(self.keys, self.box_id, nodes=self.wanted.spec.nodes)
+def _with_new_keys(context: Context, purchase: BoxPurchase) -> BoxPurchase:
+    """The purchase with boots for all nodes, by keys that no machine has used."""
+    keys = create_keys(_keys(context, purchase.box), purchase.box, nodes=purchase.spec.nodes)
+    return _booted(context, purchase, keys, purchase.order.plan.attempts)
 
-    def terms(self, keys: BoxKeys, attempts: Sequence[Candidate] | None = None) -> LaunchTerms:
-        """The terms of attempts, those of the plan by default, with keys for their machines."""
-        spec, attempts = self.wanted.spec, attempts or self.deal.plan.attempts
-        currencies = {(attempt.cloud, attempt.region): attempt.currency for attempt in attempts}
-        return LaunchTerms(
-            box=self.box_id,
-            name=self.name,
-            run_id=self.wanted.run_id,
-            run=self.wanted.run,
-            instead_of=self.wanted.instead_of,
-            nodes=spec.nodes,
-            disk_gib=spec.disk,
-            image=self.image,
-            boots=self._boots(keys, attempts),
-            listed={
-                place: listed_prices(self.market, *place, spec.disk, currency)
-                for place, currency in currencies.items()
-            },
-            allow_from=self.allow_from,
-            prices=Agreement(
-                usd=self.market.usd,
-                agreed_at=self.deal.agreed_at,
-                unconfirmed=self.wanted.accept_snapshot_price,
-            ),
-            rates={rate.quote: rate.rate for rate in self.market.rates if rate.base == "USD"},
-            ceiling=ceiling_of(self.deal.plan, spec, self.market),
-            limits=BudgetCheck(lambda: self.market, self.context.clock),
-            forbids=PolicyCheck(self.market, self.context.clock, attempts),
-            ports=spec.ports,
-            tags=spec.tags,
-            expires_at=self.deal.end,
-            until=self.deal.until,
-            learned=self.wanted.learned,
-            ttl_role=spec.ttl_role,
-            box_identity=spec.box_identity,
-            attended=self.wanted.attended,
-            clean_up=self.wanted.clean_up,
-            spec=dict(self.deal.plan.spec),
-            volumes=self.volumes,
+
+def _booted(
+    context: Context, purchase: BoxPurchase, keys: BoxKeys, attempts: Sequence[Candidate]
+) -> BoxPurchase:
+    """The purchase with the boot of each attempt, rendered before anything is bought.
+
+    Raises:
+        UsageError: the user-data is too large for a cloud, or the image cannot work there.
+    """
+    now, user_data = context.clock(), UserData()
+    found: dict[Key, BootData] = {}
+    for attempt in attempts:
+        cloud = context.clouds[attempt.cloud]
+        image, software = boots(cloud, attempt, purchase.image)
+        plan = boot_plan(
+            cloud,
+            attempt,
+            software,
+            purchase.spec,
+            box=purchase.box,
+            name=purchase.name,
+            keys=keys,
+            end=purchase.order.end,
+            now=now,
         )
-
-    def _boots(self, keys: BoxKeys, attempts: Sequence[Candidate]) -> dict[Key, BootData]:
-        """The boot of each attempt, rendered before anything is bought.
-
-        Raises:
-            UsageError: the user-data is too large for a cloud, or the image cannot work there.
-        """
-        spec, now = self.wanted.spec, self.context.clock()
-        user_data = UserData()
-        found: dict[Key, BootData] = {}
-        for attempt in attempts:
-            cloud = self.context.clouds[attempt.cloud]
-            image, software = boots(cloud, attempt, self.image)
-            plan = boot_plan(
-                cloud,
-                attempt,
-                software,
-                spec,
-                box=self.box_id,
-                name=self.name,
-                keys=keys,
-                end=self.deal.end,
-                now=now,
-            )
-            written = FirstBoot(
-                image=image.name,
-                steps=tuple(plan.software.steps),
-                least_driver=later(image.driver, plan.software.least_driver),
-                mig=plan.software.mig,
-            )
-            found[attempt.key] = BootData(user_data=user_data.of(plan), written=written)
-        return found
+        written = FirstBoot(
+            image=image.name,
+            steps=tuple(plan.software.steps),
+            least_driver=later(image.driver, plan.software.least_driver),
+            mig=plan.software.mig,
+        )
+        found[attempt.key] = BootData(user_data=user_data.of(plan), written=written)
+    return replace(purchase, boots=found)
 
 
 def _allowed(context: Context, spec: Spec, echo: Call | None) -> Sequence[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
-from gpucloud.boxes.launch import BoxRequest, Deal, provision
+from gpucloud.boxes.launch import provision
 from gpucloud.bring_up.bring_up import hand_over
 from gpucloud.errors import (
     RULES,
@@ -29,13 +30,12 @@ from gpucloud.journal.records import Box, Holding, Snapshot, Volume
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.volume_move import VolumeMove, stops
 from gpucloud.purchase.failover import abandon, last_attempt
+from gpucloud.purchase.order import LaunchOrder
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import Call
 from gpucloud.ssh.client import Target, forget
 from gpucloud.ssh.keys import key_folder
 from gpucloud.storage.snapshots import create_snapshot, wait_complete
 from gpucloud.storage.volumes import create_volume
-from gpucloud_pricing import Market
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,7 @@ class VolumeRelocation:
 
     Attributes:
         context: clouds, journal, clock and progress of this call.
-        market: for list prices and exchange rates.
-        deal: the plan of the new box, and its end.
-        wanted: the new box, which is ``attended``.
-        echo: see :func:`gpucloud.boxes.launch.begin_echo`.
+        order: what was agreed of the new box, which is ``attended``.
         old: the box that has the volumes.
         moves: its volumes.
         fill: copies to the new box what does not come with its volumes, before either is its user's; also
@@ -55,10 +52,7 @@ class VolumeRelocation:
     """
 
     context: Context
-    market: Market
-    deal: Deal
-    wanted: BoxRequest
-    echo: Call | None
+    order: LaunchOrder
     old: Box
     moves: Sequence[VolumeMove]
     fill: Callable[[Box], None]
@@ -75,7 +69,7 @@ class VolumeRelocation:
         Raises:
             GpucloudError: nothing started, or it was not filled; nothing is left, unless the error says so.
         """
-        attempts = self.deal.plan.attempts
+        attempts = self.order.plan.attempts
         tried: list[dict[str, Any]] = []
         failure: CloudError | None = None
         until = last_attempt(self.context)
@@ -84,7 +78,7 @@ class VolumeRelocation:
                 if self.context.clock() > until:
                     break
                 try:
-                    return self._at(replace(self.deal, until=until), machines, copies)
+                    return self._at(until, machines, copies)
                 except CloudError as error:
                     failure = error
                     tried += error.attempts
@@ -94,7 +88,7 @@ class VolumeRelocation:
                     self.context.tell("create", f"{error.message}; trying the next place")
             raise failure or NoOfferError("no offer could be tried", hint="see them: gpucloud offers")
 
-    def _at(self, deal: Deal, machines: Sequence[Candidate], copies: _Copies) -> Box:
+    def _at(self, until: datetime, machines: Sequence[Candidate], copies: _Copies) -> Box:
         """The new box with its volumes, at one place."""
         context = self.context
         assert context.state is not None  # noqa: S101  (who buys has a state folder)
@@ -103,10 +97,10 @@ class VolumeRelocation:
             for move in self.moves:
                 near = move.is_near(machines[0].cloud, machines[0].region)
                 snapshot = copies.of(move) if near else None
-                plan = move.beside(context, self.market, machines[0], snapshot)
+                plan = move.beside(context, self.order.market, machines[0], snapshot)
                 volumes.append(create_volume(context, plan, attended=True))
                 made.enter_context(_ended_if_that_fails(context, volumes[-1]))
-            new = provision(context, self.market, self._for(deal, machines), self._wanted(), self.echo)
+            new = provision(context, self._at_most(until, machines))
             made.enter_context(_ended_if_that_fails(context, new))
             self.fill(new)
             for volume in volumes:
@@ -115,19 +109,16 @@ class VolumeRelocation:
         context.journal.release(new)
         return context.journal.box(new.id)
 
-    def _wanted(self) -> BoxRequest:
+    def _at_most(self, until: datetime, machines: Sequence[Candidate]) -> LaunchOrder:
+        """The order of the box with its new volumes, of one place; no attempt begins after ``until``."""
         volumes = tuple(f"{move.name}:{move.path}" for move in self.moves)
-        spec = self.wanted.spec.replaced(volumes=volumes)
-        return replace(self.wanted, spec=spec, deliver=self._before_setup)
+        order = self.order.of(self.order.request.spec.replaced(volumes=volumes), machines)
+        return replace(order, request=replace(order.request, deliver=self._before_setup), until=until)
 
     def _before_setup(self, new: Box, _: Sequence[Target]) -> None:
         """Copies what a set-up may read; what changes meanwhile is copied after it."""
-        if self.wanted.spec.setup:
+        if self.order.request.spec.setup:
             self.fill(new)
-
-    def _for(self, deal: Deal, machines: Sequence[Candidate]) -> Deal:
-        spec = self._wanted().spec.document()
-        return replace(deal, plan=replace(deal.plan, attempts=tuple(machines), spec=spec))
 
 
 @dataclass(slots=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from decimal import Decimal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from gpucloud.clouds.abilities import AddressAssociation
 from gpucloud.clouds.cloud import Cloud
+from gpucloud.costs.resource_prices import listed_prices
 from gpucloud.ending.resolution import nodes_with
 from gpucloud.ending.shutdown_timer import ensure_end
 from gpucloud.ending.teardown import TAKE_DOWN_S, end_machines
@@ -21,22 +19,18 @@ from gpucloud.errors import (
     PriceError,
 )
 from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
-from gpucloud.journal.facts import BoughtOffer, Ceiling, Facts, FirstBoot, Gpu, Place, Price, node_of
+from gpucloud.journal.facts import BoughtOffer, Facts, Gpu, Place, node_of
 from gpucloud.journal.lifecycle import BoxState
-from gpucloud.journal.plain import Data
-from gpucloud.journal.records import Box, Run
+from gpucloud.journal.records import Box
 from gpucloud.planning.fabric import fabric_of
-from gpucloud.planning.plan import Candidate, Key
-from gpucloud.planning.volume_choice import UsableVolume
-from gpucloud.policy.budget_check import BudgetCheck
+from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.purchase.creation import CREATE_TIMEOUT_S, Attempt, prepare
-from gpucloud.purchase.policy_check import PolicyCheck
+from gpucloud.purchase.order import BootData, BoxPurchase
 from gpucloud.purchase.volume_use import chosen_at, note_use, ref_of
 from gpucloud.resources import (
     End,
     Machine,
-    NodeSlot,
     Order,
     Ref,
     Resource,
@@ -59,77 +53,6 @@ START_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootData:
-    """The boot of a machine: user-data as it is sent, and the part of it that the journal keeps."""
-
-    user_data: bytes
-    written: FirstBoot = FirstBoot()  # noqa: RUF009  (frozen)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchTerms:
-    """The terms of a launch that are the same for every offer.
-
-    Attributes:
-        boots: the boot of each candidate, by the candidate's key.
-        listed: the list prices of a region other than compute, by (cloud, region).
-        allow_from: the networks that may connect.
-        prices: the agreement about prices.
-        rates: the amounts of other currencies for one USD, for spot bids.
-        run: the run that the box is an attempt of, which this process holds.
-        instead_of: the box that it is to replace, which this process holds.
-        attended: whether the box ends with the process that launches it, as the only living one of its run
-            (but for the one that it is to replace, and the others of that one's launch).
-        ceiling: the most that the box may cost; budgets count it until it is ready.
-        limits: refuses the box as it is planned: the budgets of the journal.
-        forbids: the same, by the policy of the journal.
-        expires_at: ``None`` only with ``--ttl none``.
-        until: when no further attempt is begun; ``None`` for the limit of one launch.
-        learned: what earlier launches for the same have learned; this one adds to it.
-        volumes: those that may be used, held by this process.
-        clean_up: the command that ends the box after a second signal, if not ``down`` of its name.
-        op: the operation of the create calls, which tells their machines from those that the box had before;
-            ``None`` for the box's own.
-        vacancy: the node that is bought alone, beside the others that the box has; ``None`` for all nodes.
-    """
-
-    box: str
-    name: str
-    run_id: str | None
-    nodes: int
-    disk_gib: int
-    image: str
-    boots: Mapping[Key, BootData]
-    listed: Mapping[tuple[str, str], Mapping[str, Price]]
-    allow_from: Sequence[str]
-    prices: Agreement
-    rates: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
-    run: Run | None = None
-    instead_of: Box | None = None
-    ceiling: Ceiling | None = None
-    limits: BudgetCheck | None = None
-    forbids: PolicyCheck | None = None
-    ports: tuple[int, ...] = ()
-    tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    expires_at: datetime | None = None
-    until: datetime | None = None
-    learned: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    ttl_role: str | None = None
-    box_identity: str | None = None
-    attended: bool = False
-    clean_up: str | None = None
-    spec: Data = field(default_factory=dict[str, Any])
-    volumes: Sequence[UsableVolume] = ()
-    op: str | None = None
-    vacancy: NodeSlot | None = None
-
-    @property
-    def rank(self) -> int | None:
-        """The number of the node that is bought alone."""
-        return self.vacancy.rank if self.vacancy else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineAttempt(Attempt):
     """One try to buy machines, of one offer."""
 
@@ -137,25 +60,24 @@ class MachineAttempt(Attempt):
     offer: Candidate
 
 
-def begin(context: Context, box: Box, terms: LaunchTerms, candidate: Candidate) -> MachineAttempt:
+def begin(context: Context, box: Box, purchase: BoxPurchase, candidate: Candidate) -> MachineAttempt:
     """Begins to buy one offer in one zone: writes the intent, and prepares what the machines need."""
     number = len(context.journal.intents(box.id)) + 1
     cloud = context.clouds.usable(candidate.cloud)
     account = context.tasks.run(cloud.account)
-    boot = terms.boots[candidate.key]
-    volumes = chosen_at(terms.volumes, candidate.cloud, candidate.region, candidate.zone)
+    boot = purchase.boots[candidate.key]
+    volumes = chosen_at(purchase.volumes, candidate.cloud, candidate.region, candidate.zone)
     order = _order(
         box,
-        terms,
+        purchase,
         candidate,
         account,
         number,
-        allow_from=tuple(terms.allow_from),
         user_data=boot.user_data,
         volumes=tuple(ref_of(context, each.volume, ResourceKind.DISK) for each in volumes),
     )
     intent = f"{order.tags.op}.{number}"
-    context.journal.write(box, _intended(intent, order, candidate, terms, boot))
+    context.journal.write(box, _intended(intent, order, candidate, purchase, boot))
     context.tell("network", candidate.place)
     request = prepare(context, box, cloud, order, partial(cloud.prepare, order))
     for each in volumes:
@@ -169,7 +91,7 @@ def begin(context: Context, box: Box, terms: LaunchTerms, candidate: Candidate) 
         request=request,
         intent=intent,
         look=partial(_look, cloud, order),
-        rank=terms.rank,
+        rank=purchase.rank,
         price=Money(amount=candidate.price, currency=candidate.currency),
     )
 
@@ -214,19 +136,19 @@ def _started(candidate: Candidate) -> AttemptStarted:
 
 def _order(
     box: Box,
-    terms: LaunchTerms,
+    purchase: BoxPurchase,
     candidate: Candidate,
     account: str,
     number: int,
     *,
-    allow_from: tuple[str, ...],
     user_data: bytes,
     volumes: tuple[Ref, ...],
 ) -> Order:
-    op = terms.op or box.op
+    spec, end = purchase.spec, purchase.order.end
+    op = purchase.op or box.op
     return Order(
         key=token_for(op=op, account=account, region=candidate.region, zone=candidate.zone, attempt=number),
-        name=cloud_name(terms.name, box.id),
+        name=cloud_name(purchase.name, box.id),
         account=account,
         region=candidate.region,
         zone=candidate.zone,
@@ -235,34 +157,34 @@ def _order(
         gpu_model=candidate.gpu_model,
         gpu_count=candidate.gpu_count,
         purchase=candidate.purchase,
-        nodes=terms.nodes,
-        disk_gib=terms.disk_gib,
-        image=terms.image,
+        nodes=spec.nodes,
+        disk_gib=spec.disk,
+        image=purchase.image,
         user_data=user_data,
-        allow_from=allow_from,
-        ports=terms.ports,
+        allow_from=tuple(purchase.allow_from),
+        ports=spec.ports,
         tags=Tags(
             owner=box.owner,
             box=box.id,
             op=op,
-            run=terms.run_id or "",
-            expires=expires_text(terms.expires_at),
+            run=purchase.order.request.run_id or "",
+            expires=expires_text(end),
         ),
-        extra_tags=dict(terms.tags),
+        extra_tags=dict(spec.tags),
         max_price_usd=candidate.ceiling_usd,
-        rates=terms.rates,
+        rates={rate.quote: rate.rate for rate in purchase.order.market.rates if rate.base == "USD"},
         reservation=candidate.reservation,
-        deadline=terms.expires_at,
-        ttl_role=terms.ttl_role,
-        box_identity=terms.box_identity,
+        deadline=end,
+        ttl_role=spec.ttl_role,
+        box_identity=spec.box_identity,
         volumes=volumes,
-        fabric=fabric_of(terms.spec.get("rdma"), terms.nodes, candidate.rdma),
-        vacancy=terms.vacancy,
+        fabric=fabric_of(spec.rdma, spec.nodes, candidate.rdma),
+        vacancy=purchase.vacancy,
     )
 
 
 def _intended(
-    intent: str, order: Order, candidate: Candidate, terms: LaunchTerms, boot: BootData
+    intent: str, order: Order, candidate: Candidate, purchase: BoxPurchase, boot: BootData
 ) -> Intended:
     return Intended(
         intent=intent,
@@ -295,13 +217,19 @@ def _intended(
                 fabric=order.fabric,
             ),
             price=price_of(candidate),
-            listed=terms.listed[candidate.cloud, candidate.region],
+            listed=listed_prices(
+                purchase.order.market,
+                candidate.cloud,
+                candidate.region,
+                order.disk_gib,
+                candidate.currency,
+            ),
             # What the other nodes are, and what ends them, remains.
-            nodes=() if terms.vacancy is None else None,
+            nodes=() if purchase.vacancy is None else None,
             allow_from=tuple(order.allow_from),
             ports=tuple(order.ports),
             boot=boot.written,
-            timers=() if terms.vacancy is None else None,
+            timers=() if purchase.vacancy is None else None,
         ),
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,11 +28,15 @@ from gpucloud.journal.events import Made, Seen, named
 from gpucloud.journal.facts import Facts, Wanted
 from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, BoxState, new_id
 from gpucloud.journal.records import Box, Holding
+from gpucloud.planning.lifetime import ceiling_of
 from gpucloud.planning.plan import MAX_ATTEMPT_SECONDS, Candidate
 from gpucloud.planning.quota import advise
-from gpucloud.purchase.attempt import LaunchTerms, begin, until_running
+from gpucloud.policy.budget_check import BudgetCheck
+from gpucloud.purchase.attempt import begin, until_running
 from gpucloud.purchase.ceiling import confirmed
 from gpucloud.purchase.creation import create
+from gpucloud.purchase.order import BoxPurchase
+from gpucloud.purchase.policy_check import PolicyCheck
 from gpucloud.purchase.replacement import NodeReplacement
 from gpucloud.resources import ResourceKind, Search, SearchResult, State, rfc3339
 from gpucloud.runtime.context import Context
@@ -148,85 +150,75 @@ def _part(candidate: Candidate, scope: Scope) -> tuple[str, ...]:
     return (scope, *(str(getattr(candidate, name)) for name in COVERED[scope]))
 
 
-def launch(context: Context, terms: LaunchTerms, candidates: Sequence[Candidate]) -> Box:
+def launch(context: Context, purchase: BoxPurchase) -> Box:
     """Provisions one box and returns it in state ``bootstrapping``, its lease still held.
 
     Args:
         context: clouds, journal, clock and progress of this call.
-        terms: the terms that are the same for every offer.
-        candidates: what to try, in order.
-
-    Raises:
-        GpucloudError: as :func:`planned` and :func:`first_that_starts`; nothing is left, unless it says so.
-    """
-    with planned(context, terms) as (box, tried):
-        return first_that_starts(context, box, terms, candidates, tried)
-
-
-@contextmanager
-def planned(context: Context, terms: LaunchTerms) -> Generator[tuple[Box, Tried]]:
-    """Writes a box into the journal, whose machines the body buys; what a failure leaves is deleted.
+        purchase: what to buy; the offers of its plan are tried in their order.
 
     Raises:
         BudgetError: it would exceed a budget; nothing was spent.
         PolicyError: the policy forbids it; nothing was spent.
         UsageError: the name is taken; nothing was spent.
+        CloudError: nothing started; ``attempts`` lists the attempts.
         CleanupIncompleteError: something may still be billed.
+        InterruptedBySignal: a signal came.
     """
+    order, request = purchase.order, purchase.order.request
+    limits = BudgetCheck(lambda: order.market, context.clock)
     box = context.journal.plan(
         Box,
-        id=terms.box,
-        name=terms.name,
+        id=purchase.box,
+        name=purchase.name,
         owner=context.owner,
-        run_id=terms.run_id,
+        run_id=request.run_id,
         op=new_id("op-", context.clock(), context.randomness(10)),
-        expires_at=terms.expires_at,
+        expires_at=order.end,
         facts=Facts(
-            wanted=Wanted(spec=terms.spec, image=terms.image),
-            disk_gib=terms.disk_gib,
-            attended=terms.attended,
-            replaces=terms.instead_of.id if terms.instead_of else None,
-            ceiling=terms.ceiling,
+            wanted=Wanted(spec=dict(order.plan.spec), image=purchase.image),
+            disk_gib=request.spec.disk,
+            attended=request.attended,
+            replaces=request.instead_of.id if request.instead_of else None,
+            ceiling=ceiling_of(order.plan, request.spec, order.market),
         ),
         lease=context.lease(),
-        alone=terms.attended and terms.instead_of is None,
-        run=terms.run,
-        instead_of=terms.instead_of,
-        limits=terms.limits,
-        forbids=terms.forbids,
+        alone=request.attended and request.instead_of is None,
+        run=request.run,
+        instead_of=request.instead_of,
+        limits=limits,
+        forbids=PolicyCheck(order.market, context.clock, order.plan.attempts),
     )
-    for text in terms.limits.warnings if terms.limits else ():
+    for text in limits.warnings:
         context.warn("plan", text)
-    context.tasks.clean_up = terms.clean_up or f"gpucloud down {terms.name} --yes"
-    tried = Tried(learned=terms.learned, until=terms.until or last_attempt(context))
+    context.tasks.clean_up = request.clean_up or f"gpucloud down {purchase.name} --yes"
+    tried = Tried(learned=request.learned, until=order.until or last_attempt(context))
     try:
-        yield box, tried
+        return _first_that_starts(context, box, purchase, tried)
     except BaseException as error:
         abandon(context, box, error, tried.attempts)
         raise
 
 
-def replace_machines(
-    context: Context, box: Box, terms: LaunchTerms, candidates: Sequence[Candidate], why: str
-) -> Box:
+def replace_machines(context: Context, box: Box, purchase: BoxPurchase, why: str) -> Box:
     """Ends the unfit machines of a box and buys others; otherwise like :func:`launch`.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         box: a box in state ``bootstrapping`` that this process holds.
-        terms: those of its launch, with keys that no machine has used.
-        candidates: what to try, in order; the same offer may well yield another machine.
+        purchase: that of its launch, with keys that no machine has used; the same offer may well give
+            another machine.
         why: the fault of the machines, for the box's record.
     """
     context.tell("down", f"{why}; deleting the machines and trying once more")
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     context.journal.write(box, Seen(facts=Facts(replaced=why)))
     tried = Tried(until=last_attempt(context))
-    return first_that_starts(context, box, _apart(context, terms), candidates, tried)
+    return _first_that_starts(context, box, _apart(context, purchase), tried)
 
 
 def replace_node(
-    context: Context, box: Box, terms: LaunchTerms, opening: NodeReplacement, why: str
+    context: Context, box: Box, purchase: BoxPurchase, opening: NodeReplacement, why: str
 ) -> Box | None:
     """Ends the unfit machine of one node, and buys another one of the same offer in its place.
 
@@ -235,7 +227,7 @@ def replace_node(
     Args:
         context: clouds, journal, clock and progress of this call.
         box: a box in state ``bootstrapping`` that this process holds.
-        terms: those of its launch, with a host key that no machine has used.
+        purchase: that of its launch, with a host key that no machine has used.
         opening: the node.
         why: the fault of the machine, for the box's record.
 
@@ -253,13 +245,13 @@ def replace_node(
     try:
         end_machine(context, box, rank, budget_s=TAKE_DOWN_S)
         context.journal.write(box, Seen(facts=Facts(replaced=why)))
-        offer = confirmed(context, terms.prices, candidate)
-        alone = replace(_apart(context, terms), vacancy=opening.vacancy)
+        offer = confirmed(context, purchase.prices, candidate)
+        alone = replace(_apart(context, purchase), vacancy=opening.vacancy)
         box = context.journal.held(box)
         with about(box=box.id):
             attempt = begin(context, box, alone, offer)
             made = create(context, box, attempt)
-            return until_running(context, box, attempt, made, terms.prices)
+            return until_running(context, box, attempt, made, purchase.prices)
     except CloudError as error:
         if isinstance(error, OutcomeUnknownError):
             raise
@@ -268,9 +260,9 @@ def replace_node(
         return None
 
 
-def _apart(context: Context, terms: LaunchTerms) -> LaunchTerms:
-    """Terms with a new operation id, which tells new machines from old ones that clouds still show."""
-    return replace(terms, op=new_id("op-", context.clock(), context.randomness(10)))
+def _apart(context: Context, purchase: BoxPurchase) -> BoxPurchase:
+    """The purchase with a new operation id, which tells new machines from old ones that clouds still show."""
+    return replace(purchase, op=new_id("op-", context.clock(), context.randomness(10)))
 
 
 def abandon(
@@ -313,16 +305,13 @@ def last_attempt(context: Context) -> datetime:
     return context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
 
 
-def first_that_starts(
-    context: Context, box: Box, terms: LaunchTerms, candidates: Sequence[Candidate], tried: Tried
-) -> Box:
+def _first_that_starts(context: Context, box: Box, purchase: BoxPurchase, tried: Tried) -> Box:
     """The box, in state ``bootstrapping``, with machines of the first offer that starts.
 
     Args:
         context: clouds, journal, clock and progress of this call.
         box: the box, which is in the journal; this process holds it.
-        terms: the terms that are the same for every offer.
-        candidates: what to try, in order.
+        purchase: what to buy.
         tried: what was tried before; this adds to it.
 
     Raises:
@@ -330,22 +319,22 @@ def first_that_starts(
         CleanupIncompleteError: something may still be billed.
         InterruptedBySignal: a signal came.
     """
-    for candidate in candidates:
+    for candidate in purchase.order.plan.attempts:
         if tried.skip(candidate):
             continue
         if tried.attempts and context.clock() > tried.until:
             break
         try:
-            offer = confirmed(context, terms.prices, candidate)
+            offer = confirmed(context, purchase.prices, candidate)
         except CloudError as error:
             tried.failed(candidate, error)
             context.emit(_refused("quote", candidate, error, error.message, _then(error)))
             continue
         try:
             with about(box=box.id):
-                attempt = begin(context, box, terms, offer)
+                attempt = begin(context, box, purchase, offer)
                 made = create(context, box, attempt)
-                return until_running(context, box, attempt, made, terms.prices)
+                return until_running(context, box, attempt, made, purchase.prices)
         except CloudError as error:
             if isinstance(error, OutcomeUnknownError):
                 raise
@@ -359,7 +348,7 @@ def first_that_starts(
             tried.ended_itself(candidate, error)
             _clear(context, box, candidate)
             context.tell("create", f"{error.message}; trying the next offer")
-    raise _verdict(context, terms, tried)
+    raise _verdict(context, purchase, tried)
 
 
 def _is_final(error: CloudError) -> bool:
@@ -384,13 +373,13 @@ def _then(error: CloudError) -> str:
             return "trying the next offer"
 
 
-def _verdict(context: Context, terms: LaunchTerms, tried: Tried) -> GpucloudError:
+def _verdict(context: Context, purchase: BoxPurchase, tried: Tried) -> GpucloudError:
     """The error of all attempts; one of a type's quota says how to ask for more of just that."""
     failure = tried.verdict()
     if not isinstance(failure, CloudError) or failure.error_class != ErrorClass.QUOTA:
         return failure
     if failure.scope is Scope.TYPE_IN_REGION and tried.over_quota:
-        advise(context, failure, tried.over_quota, terms.nodes)
+        advise(context, failure, tried.over_quota, purchase.spec.nodes)
     return failure
 
 

@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_short_hold_of_another_process_is_waited_for_and_a_long_one_is_not(bench: Bench) -> None:
     other = bench.context()
-    box = launch(other, bench.terms(), bench.offers())
+    box = launch(other, bench.purchase())
     taken = other.journal.take(box, somebody(), claim=lambda _: Claim.FREE)
     assert taken is not None
     pauses: list[float] = []

@@ -30,7 +30,7 @@ def bench(tmp_path: Path) -> Bench:
 def launched(bench: Bench, name: str, *, nodes: int = 1, rotated: tuple[int, ...] = ()) -> Box:
     """A box whose keys are on this machine; some of its nodes have host keys of their own by now."""
     context = bench.context()
-    box = launch(context, bench.terms(box=f"b-{name}", name=name, nodes=nodes), bench.offers())
+    box = launch(context, bench.purchase(box=f"b-{name}", name=name, nodes=nodes))
     context.journal.release(box)
     folder = key_folder(bench.folder, box.id)
     create_keys(folder, box.id, nodes=nodes)

@@ -104,7 +104,7 @@ def warm_up() -> None:
             clock = Clock()
             bench = Bench(Path(folder), clock, [MemoryProvider.named(cloud, clock=clock)])
             context = bench.context()
-            take_down(context, launch(context, bench.terms(), bench.offers()), budget_s=60)
+            take_down(context, launch(context, bench.purchase()), budget_s=60)
     BUILT()
     for command in ("launch", "run", "extend", "setup", "down", "sweep", "recover"):
         LOADED(command)

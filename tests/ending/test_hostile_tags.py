@@ -75,7 +75,7 @@ def test_a_bad_tag_among_good_ones_is_shown_and_neither_adopted_nor_ended(
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
     for name in ("b-1", "b-2", "b-3"):
         context = bench.context()
-        box = launch(context, bench.terms(box=name, name=name), bench.offers())
+        box = launch(context, bench.purchase(box=name, name=name))
         context.journal.write(box, StateChanged(state=BoxState.READY))
     cloud = bench.providers[0].cloud
     bad = {item.ref for item in cloud.items.values() if item.tags["gpucloud:box"] == "b-2"}
@@ -104,7 +104,7 @@ def test_a_name_that_lives_in_a_cloud_is_taken_with_an_empty_journal_too(
 ) -> None:
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
-    launch(bench.context(), bench.terms(box="b-1", name="x"), bench.offers())
+    launch(bench.context(), bench.purchase(box="b-1", name="x"))
     for item in bench.providers[0].cloud.machines():
         item.spec["name"] = cloud_name("x", "b-1")
     lost = replace(bench, folder=tmp_path / "lost")
@@ -127,7 +127,7 @@ def test_a_sweep_ends_a_second_machine_under_a_boxs_tags_and_leaves_the_box(tmp_
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
     for name in ("b-1", "b-2"):
         context = bench.context()
-        box = launch(context, bench.terms(box=name, name=name, nodes=2), bench.offers())
+        box = launch(context, bench.purchase(box=name, name=name, nodes=2))
         context.journal.write(box, StateChanged(state=BoxState.READY))
         context.journal.release(box)
     copied = bench.providers[0].cloud
@@ -163,7 +163,7 @@ def test_a_box_that_fails_in_an_unforeseen_way_keeps_no_other_from_its_settling(
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
     for name in ("b-1", "b-2"):
-        box = launch(bench.context(), bench.terms(box=name, name=name), bench.offers())
+        box = launch(bench.context(), bench.purchase(box=name, name=name))
         bench.context().journal.release(box)
     bench.kind = Choking
     context = bench.context()

@@ -49,7 +49,7 @@ def bench(tmp_path: Path) -> Bench:
 def ready(bench: Bench) -> Any:
     """A box that its owner uses."""
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     context.journal.write(box, StateChanged(state=BoxState.READY))
     context.journal.release(box)
     return context.journal.box(box.id)
@@ -79,18 +79,18 @@ def test_half_of_our_tags_make_nothing_ours(missing: str) -> None:
 
 def test_a_run_has_one_box_where_that_is_asked(bench: Bench) -> None:
     context = bench.context()
-    launch(context, bench.terms(box="b-1", name="one", run_id="r", attended=True), bench.offers())
+    launch(context, bench.purchase(box="b-1", name="one", run_id="r", attended=True))
     with pytest.raises(RunTakenError):
-        launch(context, bench.terms(box="b-2", name="two", run_id="r", attended=True), bench.offers())
+        launch(context, bench.purchase(box="b-2", name="two", run_id="r", attended=True))
     assert bench.machines() == 1
-    assert launch(context, bench.terms(box="b-3", name="three", run_id="r"), bench.offers()).run_id == "r"
+    assert launch(context, bench.purchase(box="b-3", name="three", run_id="r")).run_id == "r"
 
 
 def test_a_call_whose_answers_are_all_lost_is_looked_up(bench: Bench) -> None:
     cloud = bench.providers[0].cloud
     cloud.listed = Pace()  # else it is owed until lists show it
     cloud.fail("create", ConnectionLost(), applied=True, times=999)
-    box = launch(bench.context(), bench.terms(), bench.offers())
+    box = launch(bench.context(), bench.purchase())
     assert (box.state, bench.machines(), len(box.nodes)) == (BoxState.BOOTSTRAPPING, 1, 1)
 
 
@@ -98,7 +98,7 @@ def test_a_call_that_the_cloud_calls_wrong_is_not_repeated(bench: Bench) -> None
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.BAD_PARAM), times=999)
     with pytest.raises((CloudError, CleanupIncompleteError)):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert [call.action for call in cloud.calls].count("create") == 1
 
 
@@ -109,7 +109,7 @@ def test_a_refusal_after_a_silence_is_looked_at_once_more(bench: Bench) -> None:
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
     context = bench.context()
     with pytest.raises(CloudError):
-        launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
+        launch(context, bench.purchase(bench.offers("us-east-1/use1-az4")))
     assert [intent.status for intent in context.journal.intents()] == ["watched"]
 
 

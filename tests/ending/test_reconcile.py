@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,10 +63,10 @@ def bench(tmp_path: Path) -> Bench:
     return a_bench(tmp_path)
 
 
-def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
+def ready(bench: Bench, box: str = "b-1", **changes: Any) -> Box:
     """A box that its owner uses, and that no process holds."""
     context = bench.context()
-    made = launch(context, bench.terms(box=box, **terms), bench.offers())
+    made = launch(context, bench.purchase(box=box, **changes))
     context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
@@ -90,8 +91,9 @@ def test_a_type_that_a_cloud_does_not_sell_is_asked_for_in_no_other_region(bench
 
 
 def test_with_nothing_to_try_nothing_is_tried(bench: Bench) -> None:
+    learned = {(str(Scope.ACCOUNT), bench.providers[0].name)}
     with pytest.raises(NoOfferError, match="no offer could be tried"):
-        launch(bench.context(), bench.terms(), [])
+        launch(bench.context(), bench.purchase(learned=learned))
     assert bench.providers[0].cloud.mutating() == []
 
 
@@ -106,7 +108,7 @@ def test_a_launch_goes_from_place_to_place_only_for_a_while(bench: Bench) -> Non
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), times=99, delay_s=MAX_ATTEMPT_SECONDS + 1)
     with pytest.raises(CloudError) as caught:
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert len(caught.value.attempts) == 1
 
 
@@ -114,7 +116,7 @@ def test_a_cloud_that_cannot_be_reached_is_no_reason_to_ask_it_again_elsewhere(b
     """Nothing was sent: nothing is owed, and the other zones are behind the same network."""
     bench.providers[0].cloud.fail("create", ConnectionLost(sent=False), times=999)
     with pytest.raises(CloudError) as caught:
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert (len(caught.value.attempts), bench.billed()) == (1, [])
 
 
@@ -128,15 +130,15 @@ def test_what_a_refused_attempt_left_is_looked_for_again_later_where_it_cannot_b
     bench.kind = Blind
     cloud = bench.providers[0].cloud
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY))
-    box = launch(bench.context(), bench.terms(), bench.offers())
+    box = launch(bench.context(), bench.purchase())
     assert (box.place and box.place.zone, bench.machines()) == ("use1-az6", 1)
 
 
 def test_machines_that_are_not_fit_are_replaced_by_others(bench: Bench) -> None:
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     [old] = bench.providers[0].cloud.machines()
-    box = replace_machines(context, box, bench.terms(), bench.offers(), "a GPU is missing")
+    box = replace_machines(context, box, bench.purchase(), "a GPU is missing")
     [new] = bench.providers[0].cloud.machines()
     assert new.ref != old.ref
     assert (box.replaced, box.nodes[0].instance_id) == ("a GPU is missing", new.ref.id)
@@ -152,7 +154,7 @@ def test_a_journal_that_takes_no_more_keeps_no_machine_running(bench: Bench) -> 
             "WHEN EXISTS (SELECT 1 FROM events WHERE type = 'hashed') BEGIN SELECT json('{'); END"
         )
     with pytest.raises(GpucloudError, match="the journal"):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     made = [entry for entry in bench.providers[0].cloud.ledger if entry.ref.kind is ResourceKind.INSTANCE]
     assert (len(made), bench.billed()) == (1, [])
 
@@ -164,7 +166,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_asked(bench: Bench, 
     if owed:
         bench.providers[0].cloud.fail("create", ConnectionLost(), times=999)
         with pytest.raises(CleanupIncompleteError):
-            launch(context, bench.terms(), bench.offers())
+            launch(context, bench.purchase())
     else:
         ready(bench)
     check_name(context, "y")
@@ -188,7 +190,7 @@ def test_what_a_create_that_was_cut_off_has_made_is_ended(bench: Bench) -> None:
     cloud.listed = Pace()
     blind = [cloud.fail(action, ConnectionLost(), times=9999) for action in ("list", "delete")]
     with pytest.raises(CleanupIncompleteError):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert bench.machines() == 1
     for fault in blind:
         cloud.faults.remove(fault)
@@ -358,7 +360,7 @@ def test_a_box_that_never_was_is_not_in_the_journal(bench: Bench) -> None:
 def test_a_sweep_leaves_a_box_to_who_works_on_it(bench: Bench) -> None:
     """Who took it in between the sweep's looks and its hand on the box."""
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     other = replace(bench, folder=bench.folder / "other")
     other.folder.mkdir()
     elsewhere = other.context()

@@ -122,7 +122,7 @@ def test_a_box_that_its_guard_ended_while_it_was_idle_is_taken_down_by_the_next_
 def test_what_a_launch_that_lost_its_box_has_made_is_left_to_who_keeps_it(bench: Bench) -> None:
     """Another process took the box over, and does not end it."""
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     other = context.journal.take(box, somebody(), claim=lambda _: Claim.HELD, by_force=True)
     assert other is not None
     abandon(context, box, CloudError("no", error_class=ErrorClass.SERVER, cloud="aws"))
@@ -143,7 +143,7 @@ def test_a_look_asks_nothing_of_a_box_that_is_over(bench: Bench) -> None:
 def test_a_look_at_a_launch_under_way_changes_no_state(bench: Bench) -> None:
     """Its machine is gone: that is for the launch to find out, and to try elsewhere."""
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     cloud = bench.providers[0].cloud
     cloud.end(cloud.machines()[0].ref)
     bench.clock.sleep(CONSISTENCY_WINDOW.total_seconds())

@@ -30,7 +30,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def started(bench: Bench) -> Box:
-    return launch(bench.context(), bench.terms(), bench.offers())
+    return launch(bench.context(), bench.purchase())
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -359,10 +359,10 @@ def swept_until_shown(bench: Bench) -> list[str]:
     return [find.resource.ref.id for _ in range(4) for find in sweep(bench)]
 
 
-def live(bench: Bench, box: str = "b-1", **terms: Any) -> None:
+def live(bench: Bench, box: str = "b-1", **changes: Any) -> None:
     """A box that its owner uses."""
     context = bench.context()
-    made = launch(context, bench.terms(box=box, name=box, **terms), bench.offers())
+    made = launch(context, bench.purchase(box=box, name=box, **changes))
     context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
 

@@ -33,7 +33,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def launched(bench: Bench, box: str = "b-1") -> Box:
-    return launch(bench.context(), bench.terms(box=box, name=box), bench.offers())
+    return launch(bench.context(), bench.purchase(box=box, name=box))
 
 
 def overtaken(bench: Bench, box: Box) -> type[MemoryProvider]:

@@ -81,7 +81,7 @@ def test_a_launch_whose_journal_is_attacked_leaves_nothing_and_says_so(
 
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)], kind=attacked)  # type: ignore[arg-type]
     with pytest.raises(JournalError, match="deleted, moved or replaced"):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert bench.billed() == []
     assert any("deleting the box anyway" in text for _, text in bench.lines)
 
@@ -91,7 +91,7 @@ def test_nothing_is_committed_to_a_journal_that_nobody_will_read(tmp_path: Path,
     clock = Clock()
     bench = Bench(tmp_path, clock, [MemoryProvider.named("aws", clock=clock)])
     journal = bench.context().journal
-    box = launch(bench.context(), bench.terms(), bench.offers())
+    box = launch(bench.context(), bench.purchase())
     attack(tmp_path / "journal.db")
     with pytest.raises(JournalError, match="deleted, moved or replaced"):
         journal.write(box, StateChanged(state=BoxState.READY))

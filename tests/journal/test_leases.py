@@ -107,7 +107,7 @@ def creates(bench: Bench) -> int:
 def test_a_holder_of_another_machine_keeps_its_box_while_it_renews_the_lease(bench: Bench) -> None:
     """A settle long after the launch began leaves a box to a process that cannot be asked, but renews."""
     context = another(bench)
-    launch(context, bench.terms(), bench.offers())
+    launch(context, bench.purchase())
     for _ in range(60):
         bench.clock.sleep(LEASE_TIMEOUT.total_seconds() - 1)
         context.journal.renew()
@@ -117,7 +117,7 @@ def test_a_holder_of_another_machine_keeps_its_box_while_it_renews_the_lease(ben
 
 def test_a_holder_that_does_not_renew_its_lease_loses_the_box(bench: Bench) -> None:
     """Whoever works on another machine and has died there leaves remains, after 45 seconds."""
-    launch(another(bench), bench.terms(), bench.offers())
+    launch(another(bench), bench.purchase())
     bench.clock.sleep(LEASE_TIMEOUT.total_seconds())
     settle(bench.context(), budget_s=300)
     assert bench.machines() == 0
@@ -205,7 +205,7 @@ def test_a_launch_that_was_paused_before_its_create_call_does_not_make_it(bench:
     """The lease is looked at again directly before the billable call."""
     paused(bench, "before", lambda: ended_elsewhere(bench, after=timedelta(hours=1)))
     with pytest.raises(GpucloudError):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert creates(bench) == 0
     assert bench.billed() == []
 
@@ -218,7 +218,7 @@ def test_a_launch_that_was_paused_between_two_tries_of_its_create_call_makes_no_
     cloud.fail("create", cloud.say(ErrorClass.THROTTLED))
     paused(bench, "between", lambda: ended_elsewhere(bench))
     with pytest.raises(GpucloudError):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert creates(bench) == 1
     assert bench.billed() == []
 
@@ -229,7 +229,7 @@ def test_a_launch_that_was_paused_in_its_create_call_ends_what_that_has_made(ben
     paused(bench, "after", lambda: ended_elsewhere(bench, after=timedelta(hours=1)))
     context = bench.context()
     with pytest.raises(GpucloudError):
-        launch(context, bench.terms(), bench.offers())
+        launch(context, bench.purchase())
     assert creates(bench) == 1
     assert bench.billed() == []
 
@@ -254,7 +254,7 @@ def test_a_launch_does_not_wait_for_a_machine_that_was_ended_elsewhere_on_a_clou
     bench.kind = Watched
     began = clock()
     with pytest.raises(StaleWriterError):
-        launch(bench.context(), bench.terms(), bench.offers())
+        launch(bench.context(), bench.purchase())
     assert clock() - began < timedelta(minutes=1), "it would wait for ten"
 
 
@@ -307,7 +307,7 @@ def planned_with_an_open_intent(bench: Bench, context: Context) -> Box:
 def being_ended_elsewhere(bench: Bench) -> tuple[Box, Context, Box]:
     """A box as who launched it has it; another process, and the box as that has it, which began to end it."""
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     other = another(bench)
     taken = other.journal.take(box, other.lease(), claim=lambda _: Claim.HELD, by_force=True)
     assert taken is not None
@@ -382,5 +382,5 @@ def test_a_signal_during_a_create_does_not_make_a_silent_try_a_refused_one(bench
     cloud.fail("create", cloud.say(ErrorClass.CAPACITY), nth=2, times=99)
     context = replace(bench.context(), tasks=context.tasks)
     with pytest.raises((InterruptedBySignal, CleanupIncompleteError)):
-        launch(context, bench.terms(), bench.offers("us-east-1/use1-az4"))
+        launch(context, bench.purchase(bench.offers("us-east-1/use1-az4")))
     assert [intent.status for intent in context.journal.intents()] == ["watched"]

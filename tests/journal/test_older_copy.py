@@ -31,7 +31,7 @@ def rolled_back(folder: Path, temperament: Temperament, *, became_ready: bool) -
     clock = Clock()
     bench = Bench(folder, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
     context = replace(bench.context(), state=folder)
-    box = launch(context, bench.terms(expires_at=clock() + timedelta(days=7)), bench.offers())
+    box = launch(context, bench.purchase(expires_at=clock() + timedelta(days=7)))
     context.journal.release(box)
     shutil.copy(folder / "journal.db", folder / "copy")
     for side in folder.glob("journal.db-*"):

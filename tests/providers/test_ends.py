@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,18 +14,16 @@ import pytest
 from gpucloud.clouds.cloud import Backoff, Cloud, Clouds
 from gpucloud.ending.teardown import take_down
 from gpucloud.errors import CleanupIncompleteError, CloudError
-from gpucloud.journal.facts import Price
 from gpucloud.journal.records import Box
 from gpucloud.journal.store import Journal
 from gpucloud.planning.plan import Candidate
-from gpucloud.purchase.attempt import BootData, LaunchTerms
-from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import launch
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.tasks import Tasks
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_sandbox.azure.roles import SELF_DELETE
 from gpucloud_sandbox.client import Endpoint, SandboxClient
+from tests.bench import a_purchase
 from tests.planning.test_plan import a_candidate
 from tests.profiles import own_profile
 from tests.waiting import until
@@ -75,22 +72,9 @@ def context_of(folder: Path) -> Context:
 def launched(folder: Path, cloud: str, **changes: Any) -> Box:
     """A box whose guest does nothing about its end."""
     context = context_of(folder)
-    terms = LaunchTerms(
-        box="b-1",
-        name="x",
-        run_id=None,
-        nodes=1,
-        disk_gib=100,
-        image="ubuntu-22.04",
-        boots=defaultdict(lambda: BootData(user_data=b"#cloud-config\n{}\n")),
-        listed=defaultdict(dict[str, Price]),
-        prices=Agreement(usd=lambda amount, _currency: amount),
-        allow_from=("203.0.113.7/32",),
-        expires_at=context.clock() + TTL,
-        ttl_role=ROLE if cloud == "aws" else None,
-        **changes,
-    )
-    return launch(context, terms, [offer(cloud)])
+    role = {"ttl_role": ROLE} if cloud == "aws" else {}
+    spec = {"gpu": "T4", **role, **changes}
+    return launch(context, a_purchase([offer(cloud)], context.clock() + TTL, spec=spec))
 
 
 def compute(clouds: SandboxClient) -> list[Any]:

@@ -69,7 +69,7 @@ def unwanted(bench: Bench, box: str, cloud: str = "aws") -> Box:
     first = sorted(bench.providers, key=lambda provider: provider.name != cloud)
     there = replace(bench, providers=first)
     context = there.context()
-    made = launch(context, there.terms(box=box, name=box), there.offers())
+    made = launch(context, there.purchase(box=box, name=box))
     context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.write(made, StateChanged(state=BoxState.DELETING))
     context.journal.release(made)
@@ -112,7 +112,7 @@ def test_a_cloud_that_does_not_answer_keeps_nothing_of_another_from_being_settle
 def test_a_deletion_without_an_answer_is_named_and_stays_owed(bench: Bench) -> None:
     bench.kind = Stuck
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     with context.tasks.within(1.0):
         trouble = settle_box(context, box)
     assert trouble is not None
@@ -124,7 +124,7 @@ def used(bench: Bench, box: str, cloud: str = "aws") -> Box:
     """A box that its owner uses."""
     there = replace(bench, providers=sorted(bench.providers, key=lambda provider: provider.name != cloud))
     context = there.context()
-    made = launch(context, there.terms(box=box, name=box), there.offers())
+    made = launch(context, there.purchase(box=box, name=box))
     context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
@@ -184,7 +184,7 @@ def test_after_a_signal_no_loop_goes_on_for_longer_than_a_minute(
 ) -> None:
     """Without one, each has its own budget. That it goes on is said."""
     context = bench.context()
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     bench.providers[0].cloud.ends = Pace(seconds=36000)
     said: list[str] = []
     context.tasks.heard = said.append

@@ -15,7 +15,6 @@ from gpucloud.errors import BoxLostError, CloudError, PriceError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Candidate, capped
-from gpucloud.purchase.ceiling import Agreement
 from gpucloud.purchase.failover import launch
 from gpucloud.resources import HeldCapacity, Machine, Request
 from gpucloud_pricing.purchases import Purchase
@@ -57,8 +56,8 @@ def move(bench: Bench, region: str, usd: str) -> None:
         bench.providers[0].cloud.prices[region, T4, way] = Decimal(usd)
 
 
-def bought(bench: Bench, offers: Sequence[Candidate], **terms: Any) -> Box:
-    return launch(bench.context(), bench.terms(**terms), offers)
+def bought(bench: Bench, offers: Sequence[Candidate], **changes: Any) -> Box:
+    return launch(bench.context(), bench.purchase(offers, **changes))
 
 
 def asked_for_prices(bench: Bench) -> int:
@@ -94,9 +93,8 @@ def test_a_fresh_quote_is_bought_on_without_asking_before(bench: Bench) -> None:
 def test_a_quote_from_before_a_yes_is_asked_again_however_fresh_it_is(bench: Bench) -> None:
     offers = quoted(bench, PLACE, age_s=1)
     move(bench, "us-east-1", "5")
-    agreed = Agreement(usd=lambda amount, _: amount, agreed_at=bench.clock())
     with pytest.raises(CloudError) as caught:
-        bought(bench, offers, prices=agreed)
+        bought(bench, offers, agreed_at=bench.clock())
     assert (caught.value.exit_code, caught.value.error_class) == (7, "price")
     assert "5" in caught.value.message
     assert bench.providers[0].cloud.ledger == []
@@ -180,12 +178,11 @@ def test_a_price_that_was_named_and_cannot_be_named_again_is_bought_on_only_wher
 ) -> None:
     offers = quoted(bench, PLACE, age_s=61, purchase=way)
     bench.providers[0].cloud.fail("quotes", ConnectionLost(), times=99)
-    agreed = Agreement(usd=lambda amount, _: amount, unconfirmed=unconfirmed)
     if buys:
-        assert bought(bench, offers, prices=agreed).state is BoxState.BOOTSTRAPPING
+        assert bought(bench, offers, accept_snapshot_price=unconfirmed).state is BoxState.BOOTSTRAPPING
         return
     with pytest.raises(CloudError) as caught:
-        bought(bench, offers, prices=agreed)
+        bought(bench, offers, accept_snapshot_price=unconfirmed)
     assert caught.value.exit_code == 7
     assert "--accept-snapshot-price" in str(caught.value.hint)
     assert bench.providers[0].cloud.ledger == []

@@ -70,7 +70,7 @@ def zones_worth_trying(temperament: Temperament) -> list[str]:
 def test_the_first_offer_that_has_stock_is_taken(bench: Make, temperament: Temperament) -> None:
     """One box, in the next place that may have some, and what it is stands in the journal."""
     b = bench(stock={("use1-az4", "g4dn.xlarge"): 0})
-    box = launch(b.context(), b.terms(), b.offers())
+    box = launch(b.context(), b.purchase())
     zone = zones_worth_trying(temperament)[1]
     assert (box.state, box.place and box.place.zone, b.machines()) == (BoxState.BOOTSTRAPPING, zone, 1)
     assert box.price_per_hour == {"use1-az6": 2, "usw2-az1": 3}[zone]
@@ -84,7 +84,7 @@ def test_without_stock_anywhere_every_attempt_is_told_and_nothing_is_left(
     """Exit 5, the cloud's own code for each attempt."""
     b = bench(default_stock=0)
     with pytest.raises(CloudError) as caught:
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     assert caught.value.exit_code == 5
     assert [attempt["zone"] for attempt in caught.value.attempts] == zones_worth_trying(temperament)
     assert all(attempt["code"] for attempt in caught.value.attempts)
@@ -96,7 +96,7 @@ def test_past_the_limit_for_attempts_no_further_one_is_begun(bench: Make, temper
     """A move gives all of its places one limit; in each that it begins, one machine is asked for."""
     b = bench(default_stock=0)
     with pytest.raises(CloudError) as caught:
-        launch(b.context(), b.terms(until=b.clock() - timedelta(seconds=1)), b.offers())
+        launch(b.context(), b.purchase(until=b.clock() - timedelta(seconds=1)))
     assert [attempt["zone"] for attempt in caught.value.attempts] == zones_worth_trying(temperament)[:1]
     assert b.billed() == []
 
@@ -118,7 +118,7 @@ def test_the_class_of_a_refusal_decides_what_is_tried_next(
     cloud = b.providers[0].cloud
     cloud.fail("create", cloud.say(error_class), times=99)
     with pytest.raises(CloudError) as caught:
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     assert (caught.value.exit_code, len(caught.value.attempts)) == (exit_code, attempts)
     assert b.billed() == []
 
@@ -171,7 +171,7 @@ def test_a_code_that_no_table_knows_leaves_a_cloud_out_once_two_regions_have_ref
     b.providers[0].cloud.fail("create", ODD, times=99)
     offers = b.offers("us-east-1/use1-az4", "us-west-2/usw2-az1", "us-east-1/use1-az6")
     with pytest.raises(CloudError) as caught:
-        launch(b.context(), b.terms(), offers)
+        launch(b.context(), b.purchase(offers))
     assert [attempt["zone"] for attempt in caught.value.attempts] == ["use1-az4", "usw2-az1"]
     assert caught.value.code == "NeverHeardOf"
     assert "Our own words." in caught.value.message
@@ -182,7 +182,7 @@ def test_a_code_that_no_table_knows_leaves_a_cloud_out_once_two_regions_have_ref
 def test_a_code_that_no_table_knows_may_be_about_one_place(bench: Make) -> None:
     b = bench()
     b.providers[0].cloud.fail("create", ODD)
-    box = launch(b.context(), b.terms(), b.offers())
+    box = launch(b.context(), b.purchase())
     assert (b.machines(), box.place and box.place.zone) == (1, "use1-az6")
 
 
@@ -193,7 +193,7 @@ def test_after_a_lost_answer_a_code_that_no_table_knows_settles_nothing(bench: M
     cloud.fail("create", ConnectionLost())
     cloud.fail("create", ODD, times=99)
     with pytest.raises(GpucloudError):
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     assert {call.region for call in cloud.calls if call.action == "create"} == {"us-east-1"}
     assert b.machines() == 0
 
@@ -202,7 +202,7 @@ def test_a_lost_answer_does_not_make_a_second_machine(bench: Make) -> None:
     """The same call again, with the same key, finds what the first one made."""
     b = bench()
     b.providers[0].cloud.fail("create", ConnectionLost(), applied=True)
-    box = launch(b.context(), b.terms(), b.offers())
+    box = launch(b.context(), b.purchase())
     assert (b.machines(), box.place and box.place.zone) == (1, "use1-az4")
     assert len({entry.ref for entry in b.providers[0].cloud.ledger if str(entry.ref.kind) == "instance"}) == 1
 
@@ -213,7 +213,7 @@ def test_no_other_offer_is_tried_while_the_outcome_of_one_is_unknown(bench: Make
     cloud = b.providers[0].cloud
     cloud.fail("create", ConnectionLost(), times=999)
     with pytest.raises(CleanupIncompleteError) as caught:
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     assert isinstance(caught.value.__cause__, OutcomeUnknownError)
     assert caught.value.left[0]["kind"] == "instance"
     tried = {call.name for call in cloud.calls if call.action == "create"}
@@ -227,11 +227,11 @@ def test_what_was_owed_is_closed_after_the_window_and_the_name_is_free(bench: Ma
     cloud = b.providers[0].cloud
     fault = cloud.fail("create", ConnectionLost(), times=999)
     with pytest.raises(CleanupIncompleteError):
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     cloud.faults.remove(fault)
     b.clock.sleep(CONSISTENCY_WINDOW.total_seconds())
     assert settle(b.context()) == []
-    box = launch(b.context(), b.terms(box="b-2"), b.offers())
+    box = launch(b.context(), b.purchase(box="b-2"))
     assert (box.name, b.machines()) == ("x", 1)
 
 
@@ -242,7 +242,7 @@ def test_a_machine_that_appears_late_is_found_and_taken_down(bench: Make) -> Non
     fault = cloud.fail("create", ConnectionLost(), times=999, applied=True)
     looks = [cloud.fail(action, ConnectionLost(), times=999) for action in ("get", "list")]
     with pytest.raises(CleanupIncompleteError):
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     assert b.machines() == 1
     for each in (fault, *looks):
         cloud.faults.remove(each)
@@ -267,7 +267,7 @@ def test_a_process_that_dies_anywhere_leaves_nothing_for_long(
     )  # a dead process cleans nothing up
     b.providers[0].cloud.fail(action, Died(), applied=applied)
     try:
-        launch(context, b.terms(), b.offers())
+        launch(context, b.purchase())
     except Died:
         pass
     else:
@@ -284,17 +284,17 @@ def test_a_process_that_dies_anywhere_leaves_nothing_for_long(
 def test_a_name_is_refused_while_its_box_lives(bench: Make) -> None:
     """Nothing is asked of the cloud."""
     b = bench()
-    launch(b.context(), b.terms(), b.offers())
+    launch(b.context(), b.purchase())
     before = len(b.providers[0].cloud.calls)
     with pytest.raises(NameTakenError):
-        launch(b.context(), b.terms(box="b-2"), b.offers())
+        launch(b.context(), b.purchase(box="b-2"))
     assert len(b.providers[0].cloud.calls) == before
 
 
 def test_all_nodes_or_none(bench: Make, temperament: Temperament) -> None:
     """Three are asked for, two are in stock in the first zone: all three come from the next."""
     b = bench(stock={("use1-az4", "g4dn.xlarge"): 2})
-    box = launch(b.context(), b.terms(nodes=3), b.offers())
+    box = launch(b.context(), b.purchase(nodes=3))
     zone = zones_worth_trying(temperament)[1]
     assert (box.place and box.place.zone, len(box.nodes), b.machines()) == (zone, 3, 3)
 
@@ -311,7 +311,7 @@ def test_a_machine_that_is_not_what_was_agreed_to_is_taken_down(bench: Make) -> 
     b = bench()
     b.kind = Cheat
     with pytest.raises(PriceError, match=r"dear\.24xlarge"):
-        launch(b.context(), b.terms(), b.offers())
+        launch(b.context(), b.purchase())
     assert b.billed() == []
 
 
@@ -319,7 +319,7 @@ def test_down_returns_when_nothing_is_billed(bench: Make) -> None:
     """Machine, disk and what else was made: gone, and the box is deleted."""
     b = bench()
     context = b.context()
-    box = launch(context, b.terms(), b.offers())
+    box = launch(context, b.purchase())
     assert b.billed() != []
     over = take_down(context, box, budget_s=600)
     assert (over.state, b.billed()) == (BoxState.DELETED, [])
@@ -329,7 +329,7 @@ def test_a_deletion_that_does_nothing_is_asked_for_again(bench: Make) -> None:
     """The cloud says yes and does nothing: it is not believed."""
     b = bench()
     context = b.context()
-    box = launch(context, b.terms(), b.offers())
+    box = launch(context, b.purchase())
     b.providers[0].cloud.fail("delete", deliveries=0, times=2)
     assert take_down(context, box, budget_s=1200).state is BoxState.DELETED
     assert b.billed() == []
@@ -339,7 +339,7 @@ def test_other_credentials_change_nothing(bench: Make) -> None:
     """A box of one account is not touched with the credentials of another; it stays owed."""
     b = bench()
     context = b.context()
-    box = launch(context, b.terms(), b.offers())
+    box = launch(context, b.purchase())
     b.providers[0].cloud.account = "account-2"
     calls = len(b.providers[0].cloud.mutating())
     with pytest.raises(CleanupIncompleteError, match="account-1"):
@@ -351,7 +351,7 @@ def test_a_box_past_its_end_is_taken_down_by_the_next_changing_command(bench: Ma
     """Overdue is unwanted."""
     b = bench()
     context = b.context()
-    box = launch(context, b.terms(expires_at=b.clock() + timedelta(hours=1)), b.offers())
+    box = launch(context, b.purchase(expires_at=b.clock() + timedelta(hours=1)))
     context.journal.write(box, StateChanged(state=BoxState.READY))
     context.journal.release(box)
     assert remains(context, context.journal.boxes(owner=OWNER)) == []
@@ -366,7 +366,7 @@ def test_a_box_that_its_cloud_took_back_is_shown_as_interrupted(bench: Make, you
     """Looking changes nothing in the cloud; the journal says what was seen."""
     b = bench()
     context = b.context()
-    box = launch(context, b.terms(), b.offers(purchase=Purchase.SPOT, ceiling_usd=Decimal(3)))
+    box = launch(context, b.purchase(b.offers(purchase=Purchase.SPOT, ceiling_usd=Decimal(3))))
     context.journal.write(box, StateChanged(state=BoxState.READY))
     [machine] = b.providers[0].cloud.machines()
     if not young:

@@ -23,7 +23,7 @@ from tests.refreshing import market
 
 def launched(bench: Bench, way: Purchase = Purchase.ON_DEMAND) -> Box:
     """A box at a dollar: its ceiling is a margin above."""
-    return launch(bench.context(), bench.terms(), quoted(bench, PLACE, purchase=way))
+    return launch(bench.context(), bench.purchase(quoted(bench, PLACE, purchase=way)))
 
 
 LIMITS: list[tuple[str, Purchase, str, str | None, str | None, bool]] = [

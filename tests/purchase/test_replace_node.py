@@ -50,7 +50,7 @@ def a_box(folder: Path, temperament: Temperament, *, nodes: int = NODES) -> tupl
     clock = Clock()
     bench = Bench(folder, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
     context = bench.context()
-    return bench, context, launch(context, bench.terms(nodes=nodes), bench.offers())
+    return bench, context, launch(context, bench.purchase(nodes=nodes))
 
 
 def opening(bench: Bench, context: Context, box: Box) -> NodeReplacement:
@@ -60,8 +60,8 @@ def opening(bench: Bench, context: Context, box: Box) -> NodeReplacement:
 
 
 def replaced(bench: Bench, context: Context, box: Box) -> Box | None:
-    terms = bench.terms(nodes=len(box.nodes))
-    return replace_node(context, box, terms, opening(bench, context, box), "a GPU is missing")
+    purchase = bench.purchase(nodes=len(box.nodes))
+    return replace_node(context, box, purchase, opening(bench, context, box), "a GPU is missing")
 
 
 def ids(box: Box) -> list[str]:
@@ -117,7 +117,7 @@ def test_without_capacity_for_one_all_are_bought_elsewhere(tmp_path: Path, tempe
     stock.update({(zone, "g4dn.xlarge"): -1 for zone in ("use1-az4", "use1-az6")})
     assert replaced(bench, context, box) is None
     now = context.journal.held(box)
-    moved = replace_machines(context, now, bench.terms(nodes=NODES), bench.offers(), "a GPU is missing")
+    moved = replace_machines(context, now, bench.purchase(nodes=NODES), "a GPU is missing")
     assert moved.place is not None
     assert (moved.place.region, len(moved.nodes)) == ("us-west-2", NODES)
     assert (bench.machines(), most_at_once(bench)) == (NODES, NODES)
@@ -131,7 +131,7 @@ def test_without_capacity_anywhere_nothing_is_left(tmp_path: Path) -> None:
     bench.providers[0].cloud.default_stock = -NODES
     assert replaced(bench, context, box) is None
     with pytest.raises(CloudError) as caught:
-        replace_machines(context, box, bench.terms(nodes=NODES), bench.offers(), "a GPU is missing")
+        replace_machines(context, box, bench.purchase(nodes=NODES), "a GPU is missing")
     assert caught.value.message.startswith("none of 2 attempts started")
     assert bench.billed() == []
 
@@ -190,13 +190,13 @@ def test_nor_is_it_where_all_machines_were_replaced(tmp_path: Path) -> None:
     """The cloud shows the one that has ended for a while."""
     bench, context, _ = a_box(tmp_path, TOKEN_ATOMIC)
     cloud = bench.providers[0].cloud
-    terms = bench.terms(box="b-2", name="y")
-    box = launch(context, terms, bench.offers())
+    purchase = bench.purchase(box="b-2", name="y")
+    box = launch(context, purchase)
     bench.clock.sleep(600)
     cloud.listed = Pace(seconds=300)
     cloud.fail("create", ConnectionLost(), applied=True, times=99)
     with pytest.raises(OutcomeUnknownError):
-        replace_machines(context, box, terms, bench.offers(), "a GPU is missing")
+        replace_machines(context, box, purchase, "a GPU is missing")
     context.journal.release(box)
     assert settle(bench.context(), budget_s=5) != []
     assert context.journal.intents("b-2")[-1].status == "open"

@@ -29,7 +29,7 @@ AT_ONCE = 3
 
 def ready(bench: Bench, box: str, nodes: int = 1) -> Box:
     context = bench.context()
-    made = launch(context, bench.terms(box=box, name=box, nodes=nodes), bench.offers())
+    made = launch(context, bench.purchase(box=box, name=box, nodes=nodes))
     context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,9 @@ def a_bench(folder: Path, temperament: Temperament = TOKEN_ATOMIC) -> Bench:
     return Bench(folder, clock, [MemoryProvider.named("aws", temperament=temperament, clock=clock)])
 
 
-def ready(bench: Bench, box: str = "b-1", **terms: object) -> Box:
+def ready(bench: Bench, box: str = "b-1", **changes: Any) -> Box:
     context = bench.context()
-    made = launch(context, bench.terms(box=box, **terms), bench.offers(purchase=Purchase.SPOT))
+    made = launch(context, bench.purchase(bench.offers(purchase=Purchase.SPOT), box=box, **changes))
     context.journal.write(made, StateChanged(state=BoxState.READY))
     context.journal.release(made)
     return context.journal.box(box)
@@ -50,6 +51,7 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
     bench = a_bench(tmp_path, temperament)
     box = ready(bench, nodes=3)
     [price] = (money.amount for money in per_hour(box, billing_of).known)
+    assert box.price is not None
     first, *others = [node.instance_id for node in box.nodes]
     bench.clock.sleep(3600)
     cloud = bench.providers[0].cloud
@@ -70,7 +72,7 @@ def test_a_spot_node_that_is_gone_of_three_is_told_and_not_paid_for(
         Decimal(0),
     )
     hours = [(bench.clock() - box.started_at) / timedelta(hours=1) - gone for gone in (2, 0, 0)]  # type: ignore[operator]
-    assert cost == pytest.approx(price / 3 * Decimal(sum(hours)), abs=Decimal("0.001"))
+    assert cost == pytest.approx(box.price.amount * Decimal(sum(hours)), abs=Decimal("0.001"))
     compute = [each for each in charges(seen, None, bench.clock(), billing_of) if each.part == "compute"]
     assert float(sum(each.quantity for each in compute)) == pytest.approx(sum(hours), abs=0.001)
     assert [target.node for target in targets(seen, tmp_path, None)] == [1, 2]

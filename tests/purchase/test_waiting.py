@@ -106,8 +106,7 @@ class Rounds:
         self.made += 1
         if self.made == 4:
             self.cloud.default_stock = None
-        terms = self.bench.terms(box=f"b-{self.made}", learned=self.learned)
-        return launch(self.context, terms, self.bench.offers())
+        return launch(self.context, self.bench.purchase(box=f"b-{self.made}", learned=self.learned))
 
 
 def test_a_launch_waits_until_there_is_capacity_and_buys_one_box(tmp_path: Path) -> None:

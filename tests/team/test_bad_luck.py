@@ -65,7 +65,7 @@ def a_bench(folder: Path, cloud: str) -> Bench:
 
 def a_life(bench: Bench, context: Context) -> None:
     """A box is launched, seen, and ended."""
-    box = launch(context, bench.terms(), bench.offers())
+    box = launch(context, bench.purchase())
     assert bench.machines() == 1
     context.journal.observe(context.journal.box(box.id), Facts(replaced="seen"))
     take_down(context, context.journal.box(box.id))
@@ -150,7 +150,7 @@ def test_a_launch_that_loses_the_journal_after_its_create_call_ends_the_machine_
         return Journal.connect(url, bench.clock, kind="real", lease_clock=bench.clock, spool=spool)
 
     with pytest.raises(PendingError, match="is kept in") as caught:
-        launch(replace(bench.context(), journal=journal()), bench.terms(), bench.offers())
+        launch(replace(bench.context(), journal=journal()), bench.purchase())
     assert (caught.value.exit_code, spool.stat().st_mode & 0o777) == (8, 0o600)
     assert (bench.billed(), len(bench.providers[0].cloud.ledger) > 0) == ([], True), bench.lines
     wire.on_exchange = lambda _: None
@@ -236,7 +236,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path) -> None:
         while len(said) < 3:  # there is room for some rows in pages that are there
             number = next(lives)
             try:
-                box = launch(context, bench.terms(box=f"b-{number}", name=f"x-{number}"), bench.offers())
+                box = launch(context, bench.purchase(box=f"b-{number}", name=f"x-{number}"))
                 take_down(context, box)
             except GpucloudError as error:
                 said.append(error)
@@ -318,7 +318,7 @@ def test_a_replica_that_has_lost_the_last_events_is_named_and_nothing_is_left_ru
         if lost == "the box":
             copy(data, older)
         with pytest.raises(JournalError, match="an older copy of it is in use") as caught:
-            launch(context, bench.terms(), bench.offers())
+            launch(context, bench.purchase())
         assert "gpucloud recover" in str(caught.value.hint)
         born = [each for each in bench.providers[0].cloud.ledger if each.ref.kind is ResourceKind.INSTANCE]
         assert (bench.billed(), len(born)) == ([], 1)

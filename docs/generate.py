@@ -17,7 +17,7 @@ from docs.command_line import COMMAND_LINE, command_line, written
 from gpucloud.errors import RULES, ErrorClass, Next
 from gpucloud.spec.schema import json_schema
 from gpucloud_pricing import Market
-from gpucloud_pricing.shipped_tariffs import GAPS
+from gpucloud_pricing.snapshot import GAPS
 
 ERRORS_PAGE = Path(__file__).parent / "errors.md"
 TARIFFS_PAGE = Path(__file__).parent / "tariffs.md"

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from gpucloud.market.refresh import Refreshed
     from gpucloud.market.search import Offers
     from gpucloud.market.watch import Look
-    from gpucloud.planning.boot_choices import BootChoice
+    from gpucloud.planning.boot_images import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.plan import Candidate, Plan
     from gpucloud.runs.results import NotFetchedError
@@ -115,7 +115,7 @@ _MODULES = {
     "gpucloud.market.refresh": "Refreshed",
     "gpucloud.market.search": "Offers",
     "gpucloud.market.watch": "Look",
-    "gpucloud.planning.boot_choices": "BootChoice",
+    "gpucloud.planning.boot_images": "BootChoice",
     "gpucloud.planning.lifetime": "CostLimit",
     "gpucloud.planning.plan": "Candidate Plan",
     "gpucloud.runtime.events": "AttemptRefused AttemptStarted BootStep Event JobEnded JobStarted"

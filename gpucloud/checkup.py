@@ -17,7 +17,7 @@ from gpucloud.clouds.provider import Provider
 from gpucloud.errors import CloudError, ErrorClass, UsageError
 from gpucloud.journal.policy import Rules
 from gpucloud.market.catalog import check_places
-from gpucloud.planning.clock_check import SKEW_FAILS, server_time
+from gpucloud.planning.access import SKEW_FAILS, server_time
 from gpucloud.planning.plan import Candidate
 from gpucloud.planning.planner import candidates_of
 from gpucloud.planning.quota import headroom, shortfall

@@ -23,9 +23,7 @@ from typing import Any
 from build_tariffs import build_tariffs
 from gpucloud_pricing.gpu_models import family
 from gpucloud_pricing.purchases import SOLD
-from gpucloud_pricing.shipped_data import AS_OF
-from gpucloud_pricing.shipped_tariffs import TARIFFS
-from gpucloud_pricing.snapshot import SNAPSHOT
+from gpucloud_pricing.snapshot import AS_OF, SNAPSHOT, TARIFFS
 
 DATA = SNAPSHOT.parent / "data"
 TABLES = (

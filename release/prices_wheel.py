@@ -1,7 +1,7 @@
 """Builds ``gpucloud-prices``, the price data alone, as a wheel: ``python -m release.prices_wheel``.
 
 Its version is the day of its newest price. A program that finds it installed, and newer than its own data,
-uses it (``gpucloud_pricing/shipped_data.py``).
+uses it (``gpucloud_pricing/snapshot.py``).
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpucloud_pricing.shipped_data import AS_OF, FORM, OWN, PACKAGE
-from gpucloud_pricing.shipped_tariffs import TARIFFS
-from gpucloud_pricing.snapshot import SNAPSHOT
+from gpucloud_pricing.snapshot import AS_OF, FORM, OWN, PACKAGE, SNAPSHOT, TARIFFS
 from release.build import DIST
 from release.checks import git
 from release.lock import ROOT

@@ -82,7 +82,7 @@ class Everyday:
             CleanupIncompleteError: something may still be billed; the next changing call deletes it.
             NoOfferError, PriceError, UsageError: as :meth:`plan`; or ``confirm`` returned ``False``.
         """
-        from gpucloud.api.several import require_single
+        from gpucloud.api.launching import require_single
         from gpucloud.planning.plan import Plan
         from gpucloud.spec.model import Spec
 
@@ -123,8 +123,8 @@ class Everyday:
         """
         from gpucloud.api.box import Box
         from gpucloud.api.launching import Buyer
+        from gpucloud.api.launching import launch_all as launch_several
         from gpucloud.api.results import Launched
-        from gpucloud.api.several import launch_all as launch_several
         from gpucloud.boxes.launch import environment_of, refuse_impossible
         from gpucloud.bring_up.sending import look
         from gpucloud.planning.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpucloud.api.run import Run, find_run
-from gpucloud.boxes.holding import holding
+from gpucloud.boxes.look import holding
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.costs.spend import per_hour
 from gpucloud.errors import CleanupIncompleteError, GpucloudError, UsageError

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpucloud.market.commitments import Commitments
     from gpucloud.market.equivalents import Equivalents, SizeComparison
     from gpucloud.market.search import Offers
-    from gpucloud.planning.boot_choices import BootChoice
+    from gpucloud.planning.boot_images import BootChoice
     from gpucloud.planning.lifetime import CostLimit
     from gpucloud.planning.own_image import OwnImage
     from gpucloud.planning.plan import Plan
@@ -235,7 +235,7 @@ class Markets:
             UsageError: the spec names no GPU, or a place that does not exist.
         """
         from gpucloud.market.search import search
-        from gpucloud.planning.boot_choices import boot_choices
+        from gpucloud.planning.boot_images import boot_choices
         from gpucloud.planning.own_image import image_id
         from gpucloud.planning.planner import candidates_of
 

@@ -13,8 +13,8 @@ from functools import partial
 
 from gpucloud.api.launching import Buyer
 from gpucloud.api.results import Proposal
-from gpucloud.boxes.holding import holding
 from gpucloud.boxes.launch import environment_of, refuse_impossible
+from gpucloud.boxes.look import holding
 from gpucloud.boxes.relocation import VolumeRelocation
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach

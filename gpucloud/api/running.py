@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from gpucloud.api.box import Box as PublicBox
 from gpucloud.api.fetching import bring_home, priced
-from gpucloud.api.launching import Buyer
+from gpucloud.api.launching import Buyer, require_single
 from gpucloud.api.results import Ran
 from gpucloud.api.run import Run as PublicRun
-from gpucloud.api.several import require_single
 from gpucloud.boxes.launch import environment_of, refuse_impossible
 from gpucloud.bring_up.sending import look
 from gpucloud.costs.spend import cost_so_far

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from gpucloud.boxes.holding import holding
+from gpucloud.boxes.look import holding
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
 from gpucloud.ending.deadline import check_movable
@@ -15,9 +15,9 @@ from gpucloud.ending.reconcile import refresh
 from gpucloud.errors import UsageError
 from gpucloud.journal.records import Box
 from gpucloud.journal.runs import RunState
-from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
+from gpucloud.planning.access import begin_reading, reading_of, refuse_wrong
 from gpucloud.policy.budget_check import check_of
-from gpucloud.purchase.later_end import refuse_later_end
+from gpucloud.purchase.policy_check import refuse_later_end
 from gpucloud.runtime.context import Context
 from gpucloud.ssh.keys import key_folder
 

@@ -1,15 +1,18 @@
-"""Updates boxes: reads clouds and guards at the same time, and journals their answers."""
+"""Updates boxes by what clouds and guards say, all at the same time, and holds one box for a call."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gpucloud.bring_up import guards
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending import reconcile
 from gpucloud.ending.discovery import DiscoveryResult, PendingQuery, WaitPolicy, finish
 from gpucloud.ending.reading import begin_reading
+from gpucloud.ending.reconcile import refresh
+from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.runtime.context import Context
@@ -55,3 +58,31 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, PendingQuer
     for trouble in troubles:
         context.warn("look", f"No answer: {trouble.message}")
     return discovery
+
+
+AGAIN_S = 0.25
+
+
+@contextmanager
+def holding(context: Context, box: Box, *, within_s: float = 0.0) -> Generator[Box]:
+    """Takes the lease of a box and reads its state; releases it at the end.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box.
+        within_s: how long another process that holds it is waited for.
+
+    Raises:
+        UsageError: another process holds it.
+    """
+    tries = int(within_s / AGAIN_S)
+    while (taken := context.take(box)) is None and tries:
+        context.tasks.pause(AGAIN_S)
+        tries -= 1
+    if taken is None:
+        raise UsageError(f"another process works on box {box.name!r}", hint="see its state: gpucloud list")
+    try:
+        refresh(context, taken)
+        yield context.journal.held(taken)
+    finally:
+        context.journal.release(taken)

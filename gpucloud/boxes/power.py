@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpucloud.boxes import starting
-from gpucloud.boxes.holding import holding
+from gpucloud.boxes.look import holding
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.bring_up.ingress import reach
 from gpucloud.ending import stopping
@@ -21,12 +21,11 @@ from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, Price
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
-from gpucloud.planning.clock_check import begin_reading, reading_of, refuse_wrong
+from gpucloud.planning.access import begin_reading, reading_of, refuse_wrong
 from gpucloud.planning.lifetime import LAUNCH_TTL
 from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.ceiling import Agreement, confirmed
-from gpucloud.purchase.later_end import end_of_keep
-from gpucloud.purchase.policy_check import StartCheck
+from gpucloud.purchase.policy_check import StartCheck, end_of_keep
 from gpucloud.purchase.power_on import offer_today
 from gpucloud.runtime.context import Context
 from gpucloud.spec.fields import end as lifetime_of

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from gpucloud.boxes.failed_box import SETUP_FAILURES, failure_facts, setup_failed
-from gpucloud.boxes.holding import holding
+from gpucloud.boxes.look import holding
 from gpucloud.bring_up.bring_up import bring_up, hand_over, targets
 from gpucloud.bring_up.datasets import bring
 from gpucloud.bring_up.ingress import reach

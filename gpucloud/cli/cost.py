@@ -23,12 +23,10 @@ from gpucloud.cli.cost_answers import write_csv, write_markdown
 from gpucloud.cli.cost_tables import show
 from gpucloud.cli.cost_work import WorkloadOptions
 from gpucloud.cli.listing import lists
-from gpucloud.cli.option_groups import Options, takes_options
-from gpucloud.cli.options import SpecFlags
+from gpucloud.cli.options import Options, SpecFlags, takes_options
 from gpucloud.cli.output import refuse_unwritable, utc_now
 from gpucloud.costs import amounts as read
-from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.verdict import worth_showing
+from gpucloud.costs.comparison import Comparison, worth_showing
 from gpucloud.errors import NoOfferError, UsageError
 from gpucloud.market.cells import paid_text
 from gpucloud.spec.file import flag_of, load_spec

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from gpucloud.cli import market as shown
 from gpucloud.cli.context import App
 from gpucloud.cli.cost_notes import all_notes
-from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.verdict import CostVerdict, verdict_of
+from gpucloud.costs.comparison import Comparison, CostVerdict, verdict_of
 from gpucloud.market import cells
 from gpucloud.market.cells import paid_text
 from gpucloud_pricing import Market

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from gpucloud.cli import market as shown
 from gpucloud.costs.against import Difference
-from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.verdict import CostVerdict, verdict_of
+from gpucloud.costs.comparison import Comparison, CostVerdict, verdict_of
 from gpucloud.market import cells
 from gpucloud.market.cells import paid_text
 from gpucloud_pricing.estimate import Estimate
@@ -17,7 +16,7 @@ from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.payment import cheapest_by_hours
 from gpucloud_pricing.purchases import HOURS_PER_YEAR, Billed
 from gpucloud_pricing.rules import STALE
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from gpucloud_pricing.values import Experience
 
 

@@ -15,8 +15,7 @@ from gpucloud.cli.cost_explanation import figure_text
 from gpucloud.cli.cost_notes import all_notes, notes, range_text, usage_text, verdict_text, work_text
 from gpucloud.cli.cost_tables import AMOUNTS, cost_columns, expected_text, running_text
 from gpucloud.cli.output import time_text, writing
-from gpucloud.costs.comparison import Comparison
-from gpucloud.costs.verdict import verdict_of, worth_showing
+from gpucloud.costs.comparison import Comparison, verdict_of, worth_showing
 from gpucloud.market import cells
 from gpucloud.market.cells import paid_text
 from gpucloud.market.history import series_of

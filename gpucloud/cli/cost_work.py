@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.option_groups import Options
+from gpucloud.cli.options import Options
 from gpucloud.costs import amounts as read
 from gpucloud.costs.workload import Tokens, Workload
 from gpucloud.errors import UsageError

@@ -12,7 +12,7 @@ from gpucloud.errors import UsageError
 from gpucloud.rendering.table import Table
 
 if TYPE_CHECKING:
-    from gpucloud.planning.boot_choices import BootChoice
+    from gpucloud.planning.boot_images import BootChoice
     from gpucloud.planning.documents import ImagesDocument
 
 COLUMNS = (

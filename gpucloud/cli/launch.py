@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gpucloud.cli.boxes import answering, living_after, paying_text
-from gpucloud.cli.context import App
-from gpucloud.cli.defaults import completed
+from gpucloud.cli.context import App, completed
 from gpucloud.cli.failure import as_text, is_spec_file, use_file
 from gpucloud.cli.options import RunId, SpecFlags, Wait, duration_of
 from gpucloud.cli.plan import AcceptSnapshot, limit_text, show_plan

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from gpucloud.cli import market as shown
-from gpucloud.cli.context import App
-from gpucloud.cli.defaults import completed
+from gpucloud.cli.context import App, completed
 from gpucloud.cli.listing import lists
 from gpucloud.cli.options import SpecFlags
 from gpucloud.errors import UsageError

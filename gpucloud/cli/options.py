@@ -6,15 +6,16 @@ def offers(app: App, spec: SpecFlags, *, why: Annotated[bool, typer.Option("--wh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
 from datetime import timedelta
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from gpucloud.cli.context import App, ReadFrom
-from gpucloud.cli.defaults import say_gpu, say_preset
+from gpucloud.cli.context import App, ReadFrom, say_gpu, say_preset
 from gpucloud.errors import UsageError
 from gpucloud.spec.declarations import ALIASES, FIELDS
 from gpucloud.spec.fields import LONGEST_SCRIPT
@@ -187,3 +188,49 @@ def _read_spec(app: App, values: dict[str, Any]) -> Spec:
 
 
 SpecFlags = Annotated[Spec, ReadFrom(_PARAMETERS, _read_spec)]
+
+
+class Options:
+    """The base class of a dataclass of options."""
+
+
+def takes_options(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Adds to a command the fields of its parameters that are annotated with :class:`Options`."""
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, Any] = {
+        each.name: each.annotation
+        for each in signature.parameters.values()
+        if inspect.isclass(each.annotation) and issubclass(each.annotation, Options)
+    }
+    parameters = [
+        flag
+        for each in signature.parameters.values()
+        for flag in (_flags(groups[each.name]) if each.name in groups else (each,))
+    ]
+
+    def command(**values: Any) -> int | None:
+        read = {
+            name: group(**{each.name: values.pop(each.name) for each in fields(group)})
+            for name, group in groups.items()
+        }
+        return function(**read, **values)
+
+    keyword = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    command.__doc__ = inspect.getdoc(function)
+    return command
+
+
+def _flags(group: Any) -> list[Parameter]:
+    """The fields of a dataclass of options as parameters."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            each.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields(group)
+    ]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpucloud.cli.context import App
-from gpucloud.cli.defaults import completed
+from gpucloud.cli.context import App, completed
 from gpucloud.cli.listing import lists
 from gpucloud.cli.options import SpecFlags
 from gpucloud.cli.output import refuse_unwritable, time_text, writing

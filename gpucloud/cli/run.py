@@ -13,11 +13,9 @@ import typer
 
 from gpucloud.api.run import failure_document
 from gpucloud.cli.boxes import answering, living_after, paying_text
-from gpucloud.cli.context import App
-from gpucloud.cli.defaults import completed
+from gpucloud.cli.context import App, completed
 from gpucloud.cli.failure import is_spec_file, use_file
-from gpucloud.cli.option_groups import Options, takes_options
-from gpucloud.cli.options import RunId, SpecFlags, Wait, duration_of
+from gpucloud.cli.options import Options, RunId, SpecFlags, Wait, duration_of, takes_options
 from gpucloud.cli.output import writing
 from gpucloud.cli.plan import AcceptSnapshot
 from gpucloud.cli.sync import fetched

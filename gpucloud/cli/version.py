@@ -57,7 +57,7 @@ def version(
 
 
 def _defaults_text(app: App) -> str:
-    from gpucloud.cli.defaults import defaults_of, fields_text
+    from gpucloud.cli.context import defaults_of, fields_text
 
     defaults = defaults_of(app)
     if not defaults.file.exists():

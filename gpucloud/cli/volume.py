@@ -10,8 +10,7 @@ import typer
 
 from gpucloud.api.texts import money_text, per_day_text, place_text
 from gpucloud.api.volume import state_text, where_text
-from gpucloud.cli.context import App
-from gpucloud.cli.defaults import completed
+from gpucloud.cli.context import App, completed
 from gpucloud.cli.listing import lists
 from gpucloud.cli.stored import Yes, confirmed, end_text, sum_per_day_text, whole_gib
 from gpucloud.costs.amounts import time

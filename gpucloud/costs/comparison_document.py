@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from gpucloud.costs.against import IncomparableError, difference
-from gpucloud.costs.verdict import verdict_of
+from gpucloud.costs.comparison import verdict_of
 from gpucloud_pricing import Market, Offer
 from gpucloud_pricing.estimate import PERIODS, Estimate, hourly
 from gpucloud_pricing.payment import Share, Stretch, Way, cheapest_by_hours, month_of
-from gpucloud_pricing.usage import Usage, usage_document
+from gpucloud_pricing.terms import Usage, usage_document
 from gpucloud_pricing.values import number, usd_document
 
 if TYPE_CHECKING:

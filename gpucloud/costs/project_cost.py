@@ -14,11 +14,11 @@ from gpucloud.costs.project import Part, Project, Transfer
 from gpucloud_pricing import Market
 from gpucloud_pricing.estimate import Estimate
 from gpucloud_pricing.figures import Figure, transfer_figure
-from gpucloud_pricing.parts import sum_known
 from gpucloud_pricing.payment import way_of
 from gpucloud_pricing.purchases import Billed
 from gpucloud_pricing.rules import STALE, caution
 from gpucloud_pricing.tariffs import TariffCost
+from gpucloud_pricing.terms import sum_known
 from gpucloud_pricing.values import number, usd_document
 
 if TYPE_CHECKING:

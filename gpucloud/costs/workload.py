@@ -12,7 +12,7 @@ from gpucloud.journal.timeouts import STEP_TIMEOUT_S
 from gpucloud.spec.model import Spec
 from gpucloud_pricing.payment import BadProfileError, LoadLayer, hours_per_month
 from gpucloud_pricing.purchases import HOURS_PER_MONTH
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from gpucloud_pricing.values import number
 
 if TYPE_CHECKING:

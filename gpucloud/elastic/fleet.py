@@ -40,7 +40,7 @@ from gpucloud.journal.events import RunLost
 from gpucloud.journal.lifecycle import OVER
 from gpucloud.journal.records import Box, Run
 from gpucloud.journal.runs import Loss
-from gpucloud.planning.clock_check import SKEW_FAILS, begin_reading, reading_of
+from gpucloud.planning.access import SKEW_FAILS, begin_reading, reading_of
 from gpucloud.purchase.failover import abandon
 from gpucloud.runs.first_step import settle_first
 from gpucloud.runs.record import loss_of, with_loss

@@ -14,7 +14,7 @@ from gpucloud.ending.resolution import is_second_machine
 from gpucloud.errors import CleanupIncompleteError, CloudError, GpucloudError, UsageError, absence, is_absent
 from gpucloud.journal.lifecycle import HANDED_OVER, PendingDeletion
 from gpucloud.journal.records import Holding
-from gpucloud.planning.clock_check import server_time
+from gpucloud.planning.access import server_time
 from gpucloud.resources import (
     Machine,
     Resource,

@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 
 from gpucloud.clouds.abilities import ConsoleLog
-from gpucloud.ending.machine_type import follow_type
-from gpucloud.ending.reading import MachineReads, begin_reading
+from gpucloud.ending.reading import MachineReads, begin_reading, follow_type
 from gpucloud.ending.settlement import settle_box
 from gpucloud.ending.stopping import rest, unfinished
 from gpucloud.ending.teardown import take_down
@@ -30,7 +29,7 @@ from gpucloud.journal.lifecycle import (
     EndedBy,
 )
 from gpucloud.journal.records import Box, H, Holding
-from gpucloud.planning.clock_check import server_time
+from gpucloud.planning.access import server_time
 from gpucloud.policy.budget_check import used_up
 from gpucloud.resources import Machine, Ref, Resource, State, rfc3339
 from gpucloud.runtime.context import Context

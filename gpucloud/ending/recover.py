@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from gpucloud.costs.resource_prices import billed_copy, listed_prices, listed_snapshot_price
+from gpucloud.ending.deadline import ensure_end
 from gpucloud.ending.discovery import DiscoveryResult, begin, by_box, finish
-from gpucloud.ending.machine_type import offer_of, price_now
-from gpucloud.ending.shutdown_timer import ensure_end
+from gpucloud.ending.reading import offer_of, price_now
 from gpucloud.errors import CloudError, GpucloudError
 from gpucloud.journal.events import named
 from gpucloud.journal.facts import Facts, Place, SnapshotFacts, VolumeFacts, node_of

@@ -9,7 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING, cast
 
 from gpucloud_pricing import Market, Price, Rate, Source, Tariff
-from gpucloud_pricing.tariff_table import EVERYWHERE, KINDS
+from gpucloud_pricing.tariffs import EVERYWHERE, KINDS
 
 if TYPE_CHECKING:
     from gpucloud.market.documents import (

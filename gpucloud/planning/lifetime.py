@@ -1,4 +1,4 @@
-"""The lifetime of a plan's box, and the most that it may cost until then. Pure functions."""
+"""The lifetime of a plan's box, and the most that its user agrees to pay until then. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpucloud.costs.resource_prices import ADDRESS, BESIDE, DISK, beside_prices
 from gpucloud.errors import UsageError
 from gpucloud.journal.facts import Ceiling
 from gpucloud.journal.lifecycle import LEAST_LIFE
-from gpucloud.planning.plan import CHEAPEST, Candidate, Plan
+from gpucloud.journal.records import Box
+from gpucloud.planning.plan import CHEAPEST, Candidate, Plan, margin_of
 from gpucloud.rendering.texts import counted
 from gpucloud.resources import rfc3339
 from gpucloud.spec.fields import format_end
@@ -194,3 +195,20 @@ def _beside_usd_per_hour(market: Market, attempt: Candidate, disk_gib: int) -> d
         kind: None if price is None else market.usd(price.amount * quantities[kind], price.currency)
         for kind, price in prices.items()
     }
+
+
+def agreed_usd(box: Box, market: Market) -> Decimal | None:
+    """The most per hour and node that the user of a box has agreed to; ``None`` if unknown.
+
+    That is the limit of its last start or launch; of a box that was found by its tags, its price and
+    a margin.
+    """
+    if box.ceiling is not None and box.ceiling.machine_usd is not None:
+        return box.ceiling.machine_usd
+    made = [each.ceiling_usd for each in box.intents if each.status == "made" and each.ceiling_usd]
+    if made:
+        return made[-1]
+    if box.price is None or box.offer is None:
+        return None
+    before = market.usd(box.price.amount, box.price.currency)
+    return None if before is None else before * margin_of(box.offer.purchase)

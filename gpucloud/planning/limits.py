@@ -11,9 +11,8 @@ from gpucloud.clouds.abilities import Preflight
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import DEFAULT_IMAGE, boots
 from gpucloud.planning.data_source import DataSource, refuse_too_large
-from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.lifetime import LAUNCH_TTL
-from gpucloud.planning.plan import Candidate
+from gpucloud.planning.plan import Candidate, fabric_of
 from gpucloud.planning.user_data import PLANNED_ID, PLANNED_NAME, UserData, boot_plan, planned_keys
 from gpucloud.resources import Order, Tags, expires_text
 from gpucloud.spec.model import Spec

@@ -19,6 +19,7 @@ from gpucloud.rendering.table import Cell, Role, Table
 from gpucloud.rendering.tabular import Tabular
 from gpucloud.resources import HeldCapacity, Quote, request_hash, rfc3339
 from gpucloud_pricing import format_money
+from gpucloud_pricing.demand import NO_RDMA
 from gpucloud_pricing.purchases import Purchase
 from gpucloud_pricing.rules import IMPLAUSIBLE, PRICE_FLAGS, STALE, caution
 from gpucloud_pricing.values import Money, number
@@ -507,3 +508,18 @@ def _as_of_cell(candidate: Candidate) -> Cell:
     """The date of a price."""
     date_text = "today" if candidate.quoted else candidate.as_of.isoformat()
     return Cell(date_text, Role.STALE if STALE in candidate.flags else None)
+
+
+def fabric_of(wanted: str | None, nodes: int, offered: str) -> str | None:
+    """The RDMA network that joins the nodes of a box; ``None`` for ordinary networks alone.
+
+    A machine that could be joined is not, unless that is asked for: it takes more network interfaces, which
+    take addresses, and in some clouds a public address that is billed by itself.
+
+    Args:
+        wanted: the spec's ``rdma``.
+        nodes: how many nodes the box has; a single one has nothing to be joined to.
+        offered: what the type can be joined by.
+    """
+    asked = wanted not in {None, NO_RDMA} and nodes > 1
+    return offered if asked and offered != NO_RDMA else None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from gpucloud.clouds.abilities import Boot
 from gpucloud.errors import UsageError
 from gpucloud.planning.boot_images import cut
-from gpucloud.planning.fabric import fabric_of
-from gpucloud.planning.plan import Candidate
+from gpucloud.planning.plan import Candidate, fabric_of
 from gpucloud.spec.model import Spec
 from gpucloud.ssh.checkpoints import hook
 from gpucloud.ssh.keys import BoxKeys, read_public_key

@@ -9,8 +9,8 @@ from functools import partial
 from gpucloud.clouds.abilities import AddressAssociation
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.costs.resource_prices import listed_prices
+from gpucloud.ending.deadline import ensure_end
 from gpucloud.ending.resolution import nodes_with
-from gpucloud.ending.shutdown_timer import ensure_end
 from gpucloud.ending.teardown import TAKE_DOWN_S, end_machines
 from gpucloud.errors import (
     BoxLostError,
@@ -22,8 +22,7 @@ from gpucloud.journal.events import Hashed, Intended, Made, StateChanged, named
 from gpucloud.journal.facts import BoughtOffer, Facts, Gpu, Place, node_of
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
-from gpucloud.planning.fabric import fabric_of
-from gpucloud.planning.plan import Candidate
+from gpucloud.planning.plan import Candidate, fabric_of
 from gpucloud.purchase.ceiling import Agreement, begin_check, in_force, price_of
 from gpucloud.purchase.creation import CREATE_TIMEOUT_S, Attempt, prepare
 from gpucloud.purchase.order import BootData, BoxPurchase

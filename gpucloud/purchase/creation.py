@@ -12,9 +12,9 @@ from gpucloud.clouds.abilities import Images, Snapshots, Volumes
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.clouds.provider import Record
+from gpucloud.ending.deadline import note_timers
 from gpucloud.ending.pending import incomplete_error, pending_refs
 from gpucloud.ending.resolution import adopt
-from gpucloud.ending.shutdown_timer import note_timers
 from gpucloud.errors import CloudError, ErrorClass, InterruptedBySignal, OutcomeUnknownError
 from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.events import Made, Making, Resolved, named

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -158,12 +160,21 @@ def launch(context: Context, purchase: BoxPurchase) -> Box:
         purchase: what to buy; the offers of its plan are tried in their order.
 
     Raises:
+        GpucloudError: as :func:`planned` and :func:`first_that_starts`; nothing is left, unless it says so.
+    """
+    with planned(context, purchase) as (box, tried):
+        return first_that_starts(context, box, purchase, tried)
+
+
+@contextmanager
+def planned(context: Context, purchase: BoxPurchase) -> Generator[tuple[Box, Tried]]:
+    """Writes a box into the journal, whose machines the body buys; what a failure leaves is deleted.
+
+    Raises:
         BudgetError: it would exceed a budget; nothing was spent.
         PolicyError: the policy forbids it; nothing was spent.
         UsageError: the name is taken; nothing was spent.
-        CloudError: nothing started; ``attempts`` lists the attempts.
         CleanupIncompleteError: something may still be billed.
-        InterruptedBySignal: a signal came.
     """
     order, request = purchase.order, purchase.order.request
     limits = BudgetCheck(lambda: order.market, context.clock)
@@ -194,7 +205,7 @@ def launch(context: Context, purchase: BoxPurchase) -> Box:
     context.tasks.clean_up = request.clean_up or f"gpucloud down {purchase.name} --yes"
     tried = Tried(learned=request.learned, until=order.until or last_attempt(context))
     try:
-        return _first_that_starts(context, box, purchase, tried)
+        yield box, tried
     except BaseException as error:
         abandon(context, box, error, tried.attempts)
         raise
@@ -214,7 +225,7 @@ def replace_machines(context: Context, box: Box, purchase: BoxPurchase, why: str
     end_machines(context, box, budget_s=TAKE_DOWN_S)
     context.journal.write(box, Seen(facts=Facts(replaced=why)))
     tried = Tried(until=last_attempt(context))
-    return _first_that_starts(context, box, _apart(context, purchase), tried)
+    return first_that_starts(context, box, _apart(context, purchase), tried)
 
 
 def replace_node(
@@ -305,7 +316,7 @@ def last_attempt(context: Context) -> datetime:
     return context.clock() + timedelta(seconds=MAX_ATTEMPT_SECONDS)
 
 
-def _first_that_starts(context: Context, box: Box, purchase: BoxPurchase, tried: Tried) -> Box:
+def first_that_starts(context: Context, box: Box, purchase: BoxPurchase, tried: Tried) -> Box:
     """The box, in state ``bootstrapping``, with machines of the first offer that starts.
 
     Args:

@@ -1,23 +1,30 @@
-"""Holds what is bought against the journal's policy in the transaction that plans or starts it."""
+"""Holds what is bought, and what is to last longer, against the journal's policy and budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 
+from gpucloud.ending.stopping import KEEP
+from gpucloud.errors import BudgetError
+from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.policy import Rules
 from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.store import BilledSince
 from gpucloud.planning.plan import Candidate
+from gpucloud.policy.budget_check import check_of
 from gpucloud.policy.rules import (
     Rented,
     against_machine,
     against_payment,
     forbidden,
+    refuse_end,
     refuse_more,
     refuse_request,
 )
+from gpucloud.runtime.context import Context
 from gpucloud_pricing import Market
 
 
@@ -116,3 +123,53 @@ class MoreCheck:
         if rules.per_hour:
             others = [each for each in billed_since(self._clock()) if each.id != plan.id]
             refuse_more(rules, plan, others, self._market(), is_new_box=False)
+
+
+def refuse_later_end(context: Context, box: Box, end: datetime | None) -> None:
+    """Refuses to move the end of a box beyond what the policy allows; an earlier end than now is no matter.
+
+    Raises:
+        PolicyError: the new end is later, and too far off.
+    """
+    if end is None or (box.expires_at is not None and end > box.expires_at):
+        lives = None if end is None else end - context.clock().replace(microsecond=0)  # as ends are
+        refuse_end(context.journal.rules(), lives, "the deadline was not changed")
+
+
+def end_of_keep(context: Context, box: Box, keep: timedelta | None) -> datetime:
+    """Until when a box that is stopped now is kept.
+
+    Nobody is kept from stopping: without a time from the user it is as long as the policy allows, and a
+    budget that does not reach so far is a warning.
+
+    Args:
+        context: clouds, journal, clock and progress of this call.
+        box: the box, running or stopped.
+        keep: the user's time; ``None`` for 7 days.
+
+    Raises:
+        PolicyError: the policy forbids to keep a box for so long.
+        BudgetError: what is billed of it until then would exceed a budget.
+    """
+    rules, now = context.journal.rules(), context.clock().replace(microsecond=0)
+    if keep is not None:
+        refuse_end(rules, keep, "nothing was stopped", "--keep")
+    end = now + (keep or (KEEP if rules.ttl is None else min(KEEP, rules.ttl)))
+    limits = check_of(context, "nothing was stopped" if keep else "it is stopped all the same")
+    if limits is not None:
+        try:
+            limits.look(context.journal, _stopped(box, end, now))
+        except BudgetError as error:
+            error.hint = f"use a shorter time: gpucloud stop {box.name} --keep 12h"
+            if keep is not None:
+                raise
+            context.warn("stop", error.message, error.hint)
+    return end
+
+
+def _stopped(box: Box, end: datetime, now: datetime) -> Box:
+    """A box as it will be once it is stopped: only its compute is billed no longer."""
+    usage = (
+        replace(each, end=now) if each.part == "compute" and each.end is None else each for each in box.usage
+    )
+    return replace(box, state=BoxState.STOPPED, expires_at=end, keep_until=end, usage=tuple(usage))

@@ -11,7 +11,7 @@ from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.errors import PriceError, UsageError
 from gpucloud.journal.records import Box
-from gpucloud.planning.agreed import agreed_usd
+from gpucloud.planning.lifetime import agreed_usd
 from gpucloud.planning.plan import Candidate
 from gpucloud.purchase.ceiling import Agreement, ask_price, begin_check
 from gpucloud.resources import Ref, short_id

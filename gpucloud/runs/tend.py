@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from gpucloud.boxes.holding import holding
+from gpucloud.boxes.look import holding
 from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.bring_up.bring_up import UnfitError, check_gpus
 from gpucloud.bring_up.ingress import reach

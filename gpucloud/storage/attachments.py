@@ -15,7 +15,7 @@ from functools import partial
 from gpucloud.clouds.abilities import KnownTimers, Volumes
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
-from gpucloud.ending.shutdown_timer import move_timers
+from gpucloud.ending.deadline import move_timers
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, VolumeFacts

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpucloud_pricing.market import Market
     from gpucloud_pricing.places import BadPlaceError
     from gpucloud_pricing.purchases import COMMITMENTS, PURCHASES
-    from gpucloud_pricing.tariff_table import Tariff, TariffTable
+    from gpucloud_pricing.tariffs import Tariff, TariffTable
     from gpucloud_pricing.values import (
         Commitment,
         InstanceType,
@@ -52,7 +52,7 @@ _MODULES = {
     "gpucloud_pricing.market": "Market",
     "gpucloud_pricing.places": "BadPlaceError",
     "gpucloud_pricing.purchases": "COMMITMENTS PURCHASES",
-    "gpucloud_pricing.tariff_table": "Tariff TariffTable",
+    "gpucloud_pricing.tariffs": "Tariff TariffTable",
     "gpucloud_pricing.values": "Commitment InstanceType Interruption Money Note Offer Price Rate Region"
     " Source format_money",
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpucloud_pricing.estimate import Estimate
-from gpucloud_pricing.usage import Usage, run_hours
+from gpucloud_pricing.terms import Usage, run_hours
 
 HOURS_PER_YEAR = Decimal(8760)
 

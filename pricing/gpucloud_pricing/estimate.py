@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from gpucloud_pricing.interruptions import SpotEstimate, spot_estimate
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.parts import beside_compute, sum_known
 from gpucloud_pricing.purchases import HOURS_PER_MONTH, Billed, Purchase
 from gpucloud_pricing.rules import caution
-from gpucloud_pricing.terms import DAY, Bill, UnsuitableError, compute_bill, term_per_month
-from gpucloud_pricing.usage import Usage, run_hours
+from gpucloud_pricing.terms import (
+    DAY,
+    Bill,
+    UnsuitableError,
+    Usage,
+    beside_compute,
+    compute_bill,
+    run_hours,
+    sum_known,
+    term_per_month,
+)
 from gpucloud_pricing.values import Offer, Price, number, usd_document
 
 if TYPE_CHECKING:

@@ -12,13 +12,10 @@ from gpucloud_pricing.estimate import Estimate, on_demand_price, place_of
 from gpucloud_pricing.gpus import format_count
 from gpucloud_pricing.interruptions import SpotEstimate
 from gpucloud_pricing.market import Market
-from gpucloud_pricing.parts import parts_of
 from gpucloud_pricing.purchases import HOURS_PER_MONTH, KINDS, Billed
 from gpucloud_pricing.spot_traces import JOINT_LOSSES, JOINT_PERCENT, OWN_JOURNAL, TRACES, V100_HOURS
-from gpucloud_pricing.tariff_table import EVERYWHERE, Tariff
-from gpucloud_pricing.tariffs import TariffCost, caveats
-from gpucloud_pricing.terms import DAY, Bill
-from gpucloud_pricing.usage import Usage, run_hours
+from gpucloud_pricing.tariffs import EVERYWHERE, Tariff, TariffCost, caveats
+from gpucloud_pricing.terms import DAY, Bill, Usage, parts_of, run_hours
 from gpucloud_pricing.values import Experience, Interruption, Offer, Price, usd_document
 
 if TYPE_CHECKING:

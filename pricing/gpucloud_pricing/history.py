@@ -28,7 +28,7 @@ from gpucloud_pricing.sqlite_file import (
     transaction,
 )
 from gpucloud_pricing.tariff_history import TariffChange
-from gpucloud_pricing.tariff_table import Tariff, TariffTable
+from gpucloud_pricing.tariffs import Tariff, TariffTable
 from gpucloud_pricing.values import Commitment, InstanceType, Interruption, Price, Rate
 
 if TYPE_CHECKING:

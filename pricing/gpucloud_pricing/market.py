@@ -26,10 +26,9 @@ from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, re
 from gpucloud_pricing.purchases import KINDS
 from gpucloud_pricing.ranking import Choices, Key, Ranked, Ranking, in_usd, order
 from gpucloud_pricing.rules import IMPLAUSIBLE, OfferPlace
-from gpucloud_pricing.shipped_tariffs import shipped_tariffs
-from gpucloud_pricing.snapshot import Snapshot
+from gpucloud_pricing.snapshot import Snapshot, shipped_tariffs
 from gpucloud_pricing.spot_traces import SPOT_SOURCES
-from gpucloud_pricing.tariff_table import Tariff, TariffTable
+from gpucloud_pricing.tariffs import Tariff, TariffTable
 from gpucloud_pricing.values import (
     InstanceType,
     Interruption,

@@ -17,7 +17,7 @@ from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuRequirement, format_count, format_requirement
 from gpucloud_pricing.places import admits, admits_type, names_specially, opt_in_head, region_names
 from gpucloud_pricing.purchases import KINDS, Purchase
-from gpucloud_pricing.spot_prices import ABOVE_ON_DEMAND, BELOW_REGION
+from gpucloud_pricing.ranking import ABOVE_ON_DEMAND, BELOW_REGION
 from gpucloud_pricing.values import InstanceType, Note, Offer, Region
 
 MOVING_STALE_DAYS = 30

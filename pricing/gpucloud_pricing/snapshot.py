@@ -1,20 +1,24 @@
-"""Reads the price snapshot that ships with the package: one JSON document, prices grouped by type.
+"""Reads the prices and tariffs that ship with the package, or newer ones of the package ``gpucloud-prices``.
 
-The form was chosen by measurement (``benchmarks/snapshot.py``); prices stay text until a search needs them.
+That package holds data alone, in a folder for each form of it: ``release/prices_wheel.py`` writes it. A
+snapshot is one JSON document, prices grouped by type; the form was chosen by measurement
+(``benchmarks/snapshot.py``). Prices stay text until a search needs them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gpucloud_pricing.billing import billing_of
-from gpucloud_pricing.shipped_data import shipped_data
+from gpucloud_pricing.tariffs import OtherFigure, Tariff, TariffTable
 from gpucloud_pricing.values import (
     InstanceType,
     Interruption,
@@ -24,6 +28,30 @@ from gpucloud_pricing.values import (
     Region,
     Source,
 )
+
+FORM = 1
+"""The form of ``snapshot.json`` and ``tariffs.json``; raised when an older program could not read them."""
+PACKAGE = "gpucloud_prices"
+OWN = Path(__file__).parent
+AS_OF = "as_of.txt"
+"""The file with the day of the newest price, such as 2026-11-26."""
+
+
+@cache
+def shipped_data() -> Path:
+    """The folder of the newer data. Nothing of the other package is run."""
+    found = find_spec(PACKAGE)
+    for place in (found and found.submodule_search_locations) or ():
+        folder = Path(place) / f"form_{FORM}"
+        with suppress(FileNotFoundError):  # it has no data of this form
+            if _as_of(folder) > _as_of(OWN):
+                return folder
+    return OWN
+
+
+def _as_of(folder: Path) -> str:
+    return (folder / AS_OF).read_text(encoding="ascii").strip()
+
 
 SNAPSHOT = Path(__file__).with_name("snapshot.json")
 """The program's own."""
@@ -167,3 +195,63 @@ def _instance_type(row: Mapping[str, Any]) -> InstanceType:
             for status, effective, note, note_source in row["notes"]
         ),
     )
+
+
+TARIFFS = Path(__file__).with_name("tariffs.json")
+"""The program's own."""
+GAPS = Path(__file__).parent / "data" / "tariff_gaps.csv"
+"""The regions with offers whose total is not complete, and why: columns provider, region, kind, reason."""
+
+
+def shipped_tariffs(path: Path | None = None) -> TariffTable:
+    """The table of the newest installed tariffs, or of another file of the same form."""
+
+    @cache
+    def raw() -> Mapping[str, Any]:
+        document: Mapping[str, Any] = json.loads((path or shipped_data() / TARIFFS.name).read_bytes())
+        return document
+
+    def rows(cloud: str, region: str, kind: str) -> Iterator[Tariff]:
+        for number in raw()["places"].get(f"{cloud} {region} {kind}", ()):
+            yield from _tariffs(raw(), raw()["lists"][number], cloud, region, kind)
+
+    def sources() -> Mapping[str, Source]:
+        return {row["id"]: Source(**row) for row in raw()["sources"]}
+
+    return TariffTable(rows, sources)
+
+
+def _tariffs(
+    raw: Mapping[str, Any], price_list: Mapping[str, Any], cloud: str, region: str, kind: str
+) -> Iterator[Tariff]:
+    """The tariffs of one list of the file: what its steps share, and its steps."""
+    as_of, source = _origin(raw, price_list["origin"])
+    for sku, tier_from, tier_to, amount, *other in price_list["steps"]:
+        yield Tariff(
+            cloud=cloud,
+            region=region,
+            kind=kind,
+            sku=sku,
+            unit=price_list["unit"],
+            amount=Decimal(amount),
+            currency=price_list["currency"],
+            as_of=as_of,
+            source=source,
+            tier_from=Decimal(tier_from or 0),
+            tier_to=Decimal(tier_to) if tier_to else None,
+            to=price_list["to"],
+            terms=price_list["terms"],
+            fallback=price_list["fallback"],
+            other=_other(raw, *other) if other else None,
+        )
+
+
+def _other(raw: Mapping[str, Any], amount: str, currency: str, number: int) -> OtherFigure:
+    as_of, source = _origin(raw, number)
+    return OtherFigure(amount=Decimal(amount), currency=currency, as_of=as_of, source=source)
+
+
+def _origin(raw: Mapping[str, Any], number: int) -> tuple[date | None, str]:
+    """The date, if it is known, and the source of a figure."""
+    day, source = raw["origins"][number]
+    return date.fromisoformat(day) if day else None, source

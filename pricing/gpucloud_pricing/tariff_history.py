@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud_pricing.sqlite_file import json_list
-from gpucloud_pricing.tariff_table import Tariff
+from gpucloud_pricing.tariffs import Tariff
 from gpucloud_pricing.values import Rate
 
 if TYPE_CHECKING:

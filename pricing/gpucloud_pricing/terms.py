@@ -1,16 +1,112 @@
-"""What is billed for the compute of a usage: hours, whole terms of a commitment, or a capacity block."""
+"""The usage of boxes, and what is billed for it: its compute, and the parts beside that.
+
+Compute is billed by hours, by whole terms of a commitment, or as a capacity block.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
+from gpucloud_pricing.market import Market
 from gpucloud_pricing.purchases import HOURS_PER_MONTH, HOURS_PER_YEAR, Billed
-from gpucloud_pricing.usage import Usage, run_hours
-from gpucloud_pricing.values import Offer
+from gpucloud_pricing.tariffs import (
+    TariffCost,
+    address_price,
+    disk_price,
+    egress_cost,
+    months_of,
+    snapshot_price,
+)
+from gpucloud_pricing.values import InstanceType, Offer, number
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.computation import Computation
+    from gpucloud_pricing.documents import UsageDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The usage of boxes.
+
+    Attributes:
+        hours: hours of work; with a computation, zero until a type of machine is known (:meth:`on`).
+        nodes: identical boxes.
+        disk_gib: root disk of each node.
+        egress_gib: data sent to the internet, all nodes together.
+        snapshot_gib: snapshots of each node, kept as long as the node.
+        boot_s: billed before work begins, and again after every interruption.
+        boot_limit_s: the timeout of a boot; the highest estimate has boots as long as this.
+        failed_attempts: machines that were started and discarded before one worked; each is billed for the
+            time of a boot.
+        idle_s: billed after the work has ended.
+        checkpoint_s: work between two checkpoints; ``None`` if an interruption loses all work.
+        save_s: the time to write a checkpoint.
+        computation: the work, if it takes different hours on different machines.
+    """
+
+    hours: Decimal
+    nodes: int = 1
+    disk_gib: int = 100
+    egress_gib: Decimal = Decimal(0)
+    snapshot_gib: int = 0
+    boot_s: int = 300
+    boot_limit_s: int = 1800
+    failed_attempts: int = 0
+    idle_s: int = 0
+    checkpoint_s: int | None = None
+    save_s: int = 0
+    computation: Computation | None = None
+
+    def on(self, kind: InstanceType) -> Usage:
+        """This usage on machines of a type: with the hours that its computation takes there.
+
+        Raises:
+            UnsuitableError: how long it takes is not known, or it is too long.
+        """
+        if self.computation is None:
+            return self
+        return replace(self, hours=self.computation.hours(kind, self.nodes))
+
+    @property
+    def billed_hours(self) -> Decimal:
+        """Work, boot and idle tail of one node, without interruptions and checkpoints."""
+        return self.hours + Decimal(self.boot_s + self.idle_s) / 3600
+
+
+def run_hours(offer: Offer, usage: Usage) -> Decimal:
+    """The hours that machines of one node run: failed attempts, then work with its boot and idle tail."""
+    least = Decimal(offer.kind.billing.minimum_s) / 3600
+    return max(usage.billed_hours, least) + failed_hours(offer, usage)
+
+
+def failed_hours(offer: Offer, usage: Usage) -> Decimal:
+    """The billed hours of one node's failed attempts."""
+    return Decimal(usage.failed_attempts * max(usage.boot_s, offer.kind.billing.minimum_s)) / 3600
+
+
+def usage_document(usage: Usage) -> UsageDocument:
+    """A usage for JSON; with a computation, each option has its own hours."""
+    computation = usage.computation
+    return {
+        "hours": None if computation else number(usage.hours),
+        "nodes": usage.nodes,
+        "disk_gib": usage.disk_gib,
+        "egress_gib": number(usage.egress_gib),
+        "snapshot_gib": usage.snapshot_gib,
+        "boot_s": usage.boot_s,
+        "boot_limit_s": usage.boot_limit_s,
+        "failed_attempts": usage.failed_attempts,
+        "idle_s": usage.idle_s,
+        "checkpoint_s": usage.checkpoint_s,
+        "save_s": usage.save_s,
+        "billed_hours": None if computation else float(round(usage.billed_hours, 4)),
+        "computation": computation.document() if computation else None,
+    }
+
 
 DAY = Decimal(24)
 BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -165,3 +261,69 @@ def is_longer(offer: Offer, usage: Usage, most: Decimal) -> bool:
         return DAY * block_days(run_hours(offer, usage.on(offer.kind))) > most
     except UnsuitableError:
         return False  # it is shown with the reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a cost other than compute: a quantity, and the price of one of it; ``None`` if unknown."""
+
+    quantity: Decimal
+    price: TariffCost | None
+
+
+def beside_compute(
+    market: Market, offer: Offer, usage: Usage, hours: Decimal, unknown: dict[str, str]
+) -> dict[str, Decimal | None]:
+    """The cost of the parts other than compute of a usage that runs some hours."""
+    costs: dict[str, Decimal | None] = {}
+    for name, part in parts_of(market, offer, usage, hours).items():
+        cost = cost_of(market, part)
+        if cost is None:
+            unknown[name] = f"no {name} price is known for {offer.cloud} {offer.region}"
+        costs[name] = cost
+    return costs
+
+
+def cost_of(market: Market, part: Part) -> Decimal | None:
+    """The cost of a part in USD; ``None`` if unknown. Nothing costs nothing."""
+    if part.quantity == 0:
+        return Decimal(0)
+    return None if part.price is None else market.usd(part.price.amount * part.quantity, part.price.currency)
+
+
+def parts_of(market: Market, offer: Offer, usage: Usage, hours: Decimal) -> dict[str, Part]:
+    """The parts other than compute of a usage that runs some hours.
+
+    Data to the internet is sent evenly while the work is done: the allowance and the steps are per month.
+    """
+    table, place = market.tariffs, (offer.cloud, offer.region)
+    node_hours = hours * usage.nodes
+    node_months = months_of(node_hours)
+    disk = disk_price(table, place, usage.disk_gib, subscribed=offer.paid_as.disk_included)
+    sent = Decimal(1 if usage.egress_gib else 0)
+    egress = egress_cost(table, place, usage.egress_gib, months_of(usage.hours)) if sent else None
+    return {
+        "disk": Part(quantity=offer.kind.billing.disk_gib(usage.disk_gib) * node_months, price=disk),
+        "address": Part(quantity=node_hours, price=address_price(table, place)),
+        "egress": Part(quantity=sent, price=egress),
+        "snapshots": Part(quantity=usage.snapshot_gib * node_months, price=snapshot_price(table, place)),
+    }
+
+
+def cost_of_hours(market: Market, offer: Offer, usage: Usage, hours: float) -> Decimal:
+    """The cost of some hours with failed attempts before and the idle tail after; known parts only."""
+    billed = Decimal(str(round(hours, 6))) + Decimal(usage.idle_s) / 3600 + failed_hours(offer, usage)
+    beside = beside_compute(market, offer, usage, billed, {})
+    return sum_known(((offer.price_usd or Decimal(0)) * billed * usage.nodes, *beside.values()))
+
+
+def known_total(market: Market, offer: Offer, usage: Usage) -> Decimal:
+    """The cost of a usage that is billed by the hour, without interruptions; known parts only."""
+    hours = run_hours(offer, usage)
+    beside = beside_compute(market, offer, usage, hours, {})
+    return sum_known(((offer.price_usd or Decimal(0)) * hours * usage.nodes, *beside.values()))
+
+
+def sum_known(parts: Iterable[Decimal | None]) -> Decimal:
+    """The sum of the known parts."""
+    return sum((part for part in parts if part is not None), Decimal(0))

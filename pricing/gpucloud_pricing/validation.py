@@ -10,7 +10,7 @@ from gpucloud_pricing.history import SetAside
 from gpucloud_pricing.market import SANITY, Market
 from gpucloud_pricing.purchases import SOLD
 from gpucloud_pricing.tariff_history import ListKey, key_of
-from gpucloud_pricing.tariff_table import Tariff
+from gpucloud_pricing.tariffs import Tariff
 from gpucloud_pricing.values import Price
 
 LOWER = "a second, lower price for the same thing"

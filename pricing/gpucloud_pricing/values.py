@@ -238,7 +238,8 @@ class Commitment:
 class Interruption:
     """The band of spot interruptions that a cloud publishes: from ``low`` to ``high`` percent of a month.
 
-    What these are percent of is not published; :func:`gpucloud_pricing.hazards.band_rate` has the readings.
+    What these are percent of is not published; the readings are those of
+    :func:`gpucloud_pricing.interruptions.band_rate`.
     """
 
     low: int

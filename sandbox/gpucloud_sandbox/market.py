@@ -14,9 +14,15 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from gpucloud_pricing.rules import NEEDS_GRID
-from gpucloud_pricing.shipped_tariffs import shipped_tariffs
-from gpucloud_pricing.tariff_table import Tariff, TariffTable
-from gpucloud_pricing.tariffs import TariffCost, address_price, disk_price, snapshot_price
+from gpucloud_pricing.snapshot import shipped_tariffs
+from gpucloud_pricing.tariffs import (
+    Tariff,
+    TariffCost,
+    TariffTable,
+    address_price,
+    disk_price,
+    snapshot_price,
+)
 from gpucloud_sandbox.clock import stamp
 from gpucloud_sandbox.database import Database
 

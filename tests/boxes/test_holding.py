@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucloud.boxes.holding import holding
+from gpucloud.boxes.look import holding
 from gpucloud.errors import UsageError
 from gpucloud.journal.lifecycle import Claim
 from gpucloud.purchase.failover import launch

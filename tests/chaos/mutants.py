@@ -304,14 +304,14 @@ MUTANTS = (
     ),
     Mutant(
         "a stopped box is not kept for longer than the policy allows",
-        "gpucloud/purchase/later_end.py",
+        "gpucloud/purchase/policy_check.py",
         '        refuse_end(rules, keep, "nothing was stopped", "--keep")\n',
         "        pass\n",
         DOORS,
     ),
     Mutant(
         "a stopped box is not kept for longer than a budget reaches",
-        "gpucloud/purchase/later_end.py",
+        "gpucloud/purchase/policy_check.py",
         "            if keep is not None:\n                raise\n",
         "",
         DOORS,
@@ -346,7 +346,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was agreed is not the price of another type",
-        "gpucloud/planning/agreed.py",
+        "gpucloud/planning/lifetime.py",
         "    if made:\n",
         "    if False:\n",
         RESIZED,
@@ -422,7 +422,7 @@ MUTANTS = (
     ),
     Mutant(
         "a holder renews its own leases alone",
-        "gpucloud/journal/sqlite/writing.py",
+        "gpucloud/journal/sqlite/database.py",
         "AND epoch = :epoch AND lease IS NOT NULL",
         "AND :epoch >= 0 AND lease IS NOT NULL",
         LEASES,

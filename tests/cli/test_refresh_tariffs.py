@@ -9,7 +9,7 @@ import pytest
 
 from gpucloud_pricing import Market, Tariff
 from gpucloud_pricing.history import PriceHistory
-from gpucloud_pricing.tariff_table import KINDS
+from gpucloud_pricing.tariffs import KINDS
 from tests.shell import Shell
 from tests.shell import endpoint_everywhere as endpoint
 

@@ -16,7 +16,7 @@ from gpucloud.costs.against import IncomparableError, difference
 from gpucloud.costs.comparison import Comparison
 from gpucloud_pricing import Interruption, Market, Offer, Tariff
 from gpucloud_pricing.estimate import compare
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from tests.builders import a_price, an_instance_type, an_offer
 
 AS_OF = date(2026, 11, 1)

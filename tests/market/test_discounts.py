@@ -16,7 +16,7 @@ from gpucloud_pricing import PURCHASES, Commitment, Demand, Market, Money, Offer
 from gpucloud_pricing.computation import Computation
 from gpucloud_pricing.estimate import estimate
 from gpucloud_pricing.figures import figures
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from gpucloud_pricing.values import SavingsPlan
 
 TODAY = date(2026, 11, 20)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from gpucloud.errors import GpucloudError, PriceError, UsageError
-from gpucloud.planning.fabric import fabric_of
 from gpucloud.planning.plan import (
     CHEAPEST,
     MAX_ATTEMPTS,
     Candidate,
     Plan,
     attempts,
+    fabric_of,
     into_held,
     rank,
     repriced,

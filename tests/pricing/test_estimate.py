@@ -22,7 +22,7 @@ from gpucloud_pricing import (
 )
 from gpucloud_pricing.billing import Billing
 from gpucloud_pricing.estimate import compare, estimate, hourly, on_demand_prices, place_of, ways
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from gpucloud_pricing.values import Experience
 from tests.builders import a_price, an_instance_type, an_offer
 

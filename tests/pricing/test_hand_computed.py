@@ -12,7 +12,7 @@ import pytest
 from gpucloud_pricing import Market, Rate, Tariff
 from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.estimate import estimate
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from tests.builders import a_price, an_instance_type, an_offer
 
 DAY = date(2026, 11, 1)

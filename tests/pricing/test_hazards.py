@@ -12,7 +12,7 @@ import pytest
 import gpucloud_pricing
 from gpucloud_pricing import Interruption
 from gpucloud_pricing.gamma import gamma_percentile
-from gpucloud_pricing.hazards import (
+from gpucloud_pricing.interruptions import (
     any_of,
     band_rate,
     chances,

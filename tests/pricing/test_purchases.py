@@ -16,7 +16,7 @@ from gpucloud_pricing.figures import figures
 from gpucloud_pricing.payment import way_of, ways_for
 from gpucloud_pricing.purchases import COMMITMENTS, KINDS, LAUNCHABLE, PURCHASES, SOLD, Billed, Purchase
 from gpucloud_pricing.rules import STALE
-from gpucloud_pricing.usage import Usage
+from gpucloud_pricing.terms import Usage
 from tests.builders import START, a_price, an_instance_type
 
 TODAY = START.date()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import gpucloud_pricing
 from build_tariffs import build_tariffs
-from gpucloud_pricing.shipped_tariffs import TARIFFS
-from gpucloud_pricing.snapshot import SNAPSHOT
+from gpucloud_pricing.snapshot import SNAPSHOT, TARIFFS
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucloud_pricing.spot import SpotWork, best_interval, outlook, percentile
+from gpucloud_pricing.interruptions import SpotWork, best_interval, outlook, percentile
 
 WORKS = [
     SpotWork(hours=10, boot=0.1, rate=0.01),

@@ -17,7 +17,7 @@ import pytest
 import gpucloud_pricing
 from build_tariffs import StatedSteps, choose, price_lists
 from gpucloud_pricing import Market, Region, Tariff, TariffTable
-from gpucloud_pricing.shipped_tariffs import TARIFFS, shipped_tariffs
+from gpucloud_pricing.snapshot import TARIFFS, shipped_tariffs
 from gpucloud_pricing.tariffs import (
     TariffCost,
     address_price,

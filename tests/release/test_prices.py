@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gpucloud_pricing import Price
-from gpucloud_pricing.shipped_data import AS_OF, OWN
+from gpucloud_pricing.snapshot import AS_OF, OWN
 from release.prices import OFFERS, Row, describe, objections, taken
 from release.prices_wheel import build_wheel
 

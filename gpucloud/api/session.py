@@ -26,6 +26,7 @@ from gpucloud.config import (
     Paths,
     find_owner,
     find_paths,
+    known_owner,
     make_private,
 )
 from gpucloud.errors import CloudError, ErrorClass, UsageError
@@ -197,7 +198,10 @@ class Session:
         """Whether there may be boxes on spot, or were: asked as :attr:`may_have_policy` is."""
         from gpucloud.journal.sqlite.names import has_spot
 
-        return self.team_journal is not None or has_spot(self._file or self.paths.state / JOURNAL, self.owner)
+        if self.team_journal is not None:
+            return True
+        owner = known_owner(self.paths, self.profile.variables) or ""  # then nothing is anybody's
+        return has_spot(self._file or self.paths.state / JOURNAL, owner)
 
     @property
     def may_have_policy(self) -> bool:

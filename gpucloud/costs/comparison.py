@@ -29,8 +29,8 @@ from gpucloud_pricing.payment import (
 )
 from gpucloud_pricing.purchases import Billed, Purchase
 from gpucloud_pricing.rules import STALE, caution
-from gpucloud_pricing.terms import UnsuitableError, Usage, is_longer, known_total
-from gpucloud_pricing.values import Experience, usd_document
+from gpucloud_pricing.terms import Usage, is_longer, known_total
+from gpucloud_pricing.values import Experience, UnsuitableError, usd_document
 
 if TYPE_CHECKING:
     from gpucloud.costs.documents import CostDocument, VerdictDocument

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from gpucloud_pricing import BadPlaceError, Commitment, Demand, Market
 if TYPE_CHECKING:
     from gpucloud_pricing.history import PriceHistory
 
+MARKETS = "gpucloud.markets"
+METADATA = (".dist-info", ".egg-info")
 PRICES = "prices.db"
 """The file of the price history, in the state folder."""
 
@@ -25,12 +29,35 @@ def shipped_market() -> Market:
 
     An entry is a callable without arguments that returns a :class:`Market`.
     """
+    market = Market.load()
+    if not _may_be_announced(MARKETS):
+        return market
     from importlib.metadata import entry_points
 
-    market = Market.load()
-    for entry in entry_points(group="gpucloud.markets"):
+    for entry in entry_points(group=MARKETS):
         market = market.joined(entry.load()())
     return market
+
+
+def _may_be_announced(group: str) -> bool:
+    """Whether an installed package may announce an entry of a group.
+
+    A look at the files costs a fifth of ``importlib.metadata``, of which a command that only searches needs
+    nothing else. Where packages are not plain folders, that is asked.
+    """
+    heading = f"[{group}]".encode()
+    for place in filter(None, sys.path):
+        try:
+            packages = [each.path for each in os.scandir(place) if each.name.endswith(METADATA)]
+        except FileNotFoundError:
+            continue
+        except OSError:  # a zip file
+            return True
+        for package in packages:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if heading in Path(package, "entry_points.txt").read_bytes():
+                    return True
+    return False
 
 
 def refreshed_by(market: Market, history: PriceHistory) -> Market:

@@ -21,8 +21,8 @@ from gpucloud.market.yaml_lines import YamlDocument
 from gpucloud_pricing import Commitment, InstanceType, Market, Money, Offer, Price
 from gpucloud_pricing.commitments import SAVINGS_PLAN, lasting, owned_prices, rate_of, reaches, text_of
 from gpucloud_pricing.purchases import SOLD
-from gpucloud_pricing.terms import UnsuitableError, Usage
-from gpucloud_pricing.values import SavingsPlan, Source
+from gpucloud_pricing.terms import Usage
+from gpucloud_pricing.values import SavingsPlan, Source, UnsuitableError
 
 SOURCE = "own-conditions"
 MAX_BYTES = 1 << 20

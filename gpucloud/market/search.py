@@ -17,12 +17,9 @@ from gpucloud.rendering.tabular import Tabular
 from gpucloud.spec.file import flag_of
 from gpucloud_pricing import (
     Demand,
-    Explanation,
     Market,
     Offer,
     Rate,
-    Refusal,
-    Relaxation,
     format_count,
     format_money,
 )
@@ -34,6 +31,7 @@ from gpucloud_pricing.values import number
 
 if TYPE_CHECKING:
     from gpucloud.market.documents import OffersDocument, ReasonDocument, RefusalDocument
+    from gpucloud_pricing import Explanation, Refusal, Relaxation
 
 _REFUSED_BY = {
     "cloud": "--cloud",

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpucloud_pricing.gpu_figures import GpuFigure
-from gpucloud_pricing.terms import UnsuitableError
-from gpucloud_pricing.values import InstanceType, number
+from gpucloud_pricing.values import InstanceType, UnsuitableError, number
 from gpucloud_pricing.work import figure_of, why_unknown
 
 if TYPE_CHECKING:

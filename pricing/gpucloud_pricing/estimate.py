@@ -18,7 +18,6 @@ from gpucloud_pricing.rules import caution
 from gpucloud_pricing.terms import (
     DAY,
     Bill,
-    UnsuitableError,
     Usage,
     beside_compute,
     compute_bill,
@@ -26,7 +25,7 @@ from gpucloud_pricing.terms import (
     sum_known,
     term_per_month,
 )
-from gpucloud_pricing.values import Offer, Price, number, usd_document
+from gpucloud_pricing.values import Offer, Price, UnsuitableError, number, usd_document
 
 if TYPE_CHECKING:
     from gpucloud_pricing.documents import EstimateDocument, MoneyDocument

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
+from typing import TypeVar
 
+from gpucloud_pricing import rules
+from gpucloud_pricing.demand import Demand
 from gpucloud_pricing.values import Offer
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +86,21 @@ class Explanation:
             for rule, offers in alone.items()
             if rule != "status" and offers[0].price_usd is not None
         )
+
+
+def reasons_by(
+    table: Mapping[str, Callable[[Demand, T], str | None]], demand: Demand, subject: T
+) -> list[Reason]:
+    """What the rules of a table have against a type or a place."""
+    told = ((name, rule(demand, subject)) for name, rule in table.items())
+    return [Reason(rule=name, text=text) for name, text in told if text]
+
+
+def reasons_of_offer(demand: Demand, offer: Offer, today: date) -> list[Reason]:
+    """What stands against an offer's way of paying, price and age."""
+    told = {
+        "purchase": rules.purchase(demand, offer),
+        "max_price": rules.max_price(demand, offer),
+        "max_age": rules.max_age(demand, offer, today),
+    }
+    return [Reason(rule=name, text=text) for name, text in told.items() if text]

@@ -14,12 +14,11 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpucloud_pricing import rules
 from gpucloud_pricing.billing import NOTHING_SPECIAL, Billing
 from gpucloud_pricing.demand import Demand
-from gpucloud_pricing.explanation import Explanation, Reason, Refusal
 from gpucloud_pricing.gpus import MAX_COUNT, format_requirement
 from gpucloud_pricing.live_sources import ACCOUNT_SOURCES, LIVE_SOURCES
 from gpucloud_pricing.places import BadPlaceError, admits, knows, knows_type, region_names
@@ -38,6 +37,9 @@ from gpucloud_pricing.values import (
     Region,
     Source,
 )
+
+if TYPE_CHECKING:
+    from gpucloud_pricing.explanation import Explanation
 
 T = TypeVar("T")
 
@@ -256,16 +258,7 @@ class Market:
             today: the date for the age of prices and for retired types.
             limit: the maximum number of offers.
         """
-        vacuous = {
-            "cloud": not demand.clouds,
-            "region": not demand.regions,
-            "residency": not demand.residency,
-            "zone": not demand.zones,
-            "near": demand.near is None,
-            "volume": not demand.volumes,
-            "image": demand.image is None,
-        }
-        place_rules = [rule for name, rule in rules.PLACE_RULES.items() if not vacuous.get(name)]
+        place_rules = rules.asked_of(rules.PLACE_RULES, demand)
         by_zone = bool(demand.zones or demand.volumes)
         allowed: dict[Key | tuple[str, str, str], bool] = {}
 
@@ -301,12 +294,20 @@ class Market:
 
         Same arguments as :meth:`search`; the offers that match are in the same order.
         """
+        from gpucloud_pricing.explanation import (  # a search that finds something needs none of it
+            Explanation,
+            Reason,
+            Refusal,
+            reasons_by,
+            reasons_of_offer,
+        )
+
         near: list[Refusal] = []
         far: list[Refusal] = []
         models = {requirement.model for requirement in demand.gpus} - {None}
         memo: dict[tuple[str, str, str], list[Reason]] = {}
         for kind in self.types.values():
-            of_type = _reasons(rules.TYPE_RULES, demand, kind)
+            of_type = reasons_by(rules.TYPE_RULES, demand, kind)
             is_near = kind.gpu_model in models if models else rules.instance_type(demand, kind) is None
             refused = near if is_near else far
             for purchase, entries in self._ranking.of(kind).items():
@@ -315,9 +316,9 @@ class Market:
                 for ranked in entries:
                     key = ranked[4:7]
                     if key not in memo:
-                        memo[key] = _reasons(rules.PLACE_RULES, demand, self._place(*key))
+                        memo[key] = reasons_by(rules.PLACE_RULES, demand, self._place(*key))
                     offer = self._offer(ranked, today)
-                    reasons = fixed + memo[key] + _offer_reasons(demand, offer, today)
+                    reasons = fixed + memo[key] + reasons_of_offer(demand, offer, today)
                     if reasons:
                         refused.append(Refusal(offer=offer, reasons=tuple(reasons)))
 
@@ -458,8 +459,9 @@ class Market:
 
     def _candidates(self, demand: Demand, today: date) -> Iterator[Choices]:
         """The prices of each type and way of paying that may match."""
+        type_rules = rules.asked_of(rules.TYPE_RULES, demand)
         for kind in self._kinds(demand):
-            if _first(rules.TYPE_RULES.values(), demand, kind) is not None:
+            if _first(type_rules, demand, kind) is not None:
                 continue
             ranked = self._ranking.of(kind)
             for purchase in dict.fromkeys(demand.purchases):
@@ -535,24 +537,8 @@ def _newest_rates(rates: Iterable[Rate]) -> tuple[Rate, ...]:
     return tuple(newest.values())
 
 
-def _first(table: Iterable[Callable[[Demand, T], str | None]], demand: Demand, subject: T) -> str | None:
+def _first(table: Sequence[Callable[[Demand, T], str | None]], demand: Demand, subject: T) -> str | None:
     for rule in table:
         if reason := rule(demand, subject):
             return reason
     return None
-
-
-def _reasons(
-    table: Mapping[str, Callable[[Demand, T], str | None]], demand: Demand, subject: T
-) -> list[Reason]:
-    told = ((name, rule(demand, subject)) for name, rule in table.items())
-    return [Reason(rule=name, text=text) for name, text in told if text]
-
-
-def _offer_reasons(demand: Demand, offer: Offer, today: date) -> list[Reason]:
-    told = {
-        "purchase": rules.purchase(demand, offer),
-        "max_price": rules.max_price(demand, offer),
-        "max_age": rules.max_age(demand, offer, today),
-    }
-    return [Reason(rule=name, text=text) for name, text in told.items() if text]

@@ -14,11 +14,6 @@ from gpucloud_pricing.places import opt_in_head
 from gpucloud_pricing.purchases import PURCHASES, Purchase
 from gpucloud_pricing.values import InstanceType, Offer, Price, Region
 
-BELOW_REGION = "below_region"
-"""The flag of a spot price under half of the median of its region's zones."""
-ABOVE_ON_DEMAND = "above_on_demand"
-"""The flag of a spot price above the on-demand price of its region."""
-
 _LEAST_SHARE = Decimal("0.5")
 _ROUNDING = Decimal("1.01")
 """Spot prices are listed with fewer digits than on-demand prices: those within 1 % count as equal."""
@@ -42,9 +37,9 @@ def out_of_line(spot: Mapping[Zone, Decimal], on_demand: Mapping[str, Decimal]) 
     for (region, zone), usd in spot.items():
         listed = on_demand.get(region)
         if usd < medians[region] * _LEAST_SHARE:
-            flags[region, zone] = BELOW_REGION
+            flags[region, zone] = rules.BELOW_REGION
         elif listed is not None and usd > listed * _ROUNDING:
-            flags[region, zone] = ABOVE_ON_DEMAND
+            flags[region, zone] = rules.ABOVE_ON_DEMAND
     return flags
 
 

@@ -6,20 +6,20 @@ Rules about a type alone take any value with a type's attributes, so that a sear
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from gpucloud_pricing.demand import ANY_RDMA, INTERCONNECTS, NO_RDMA, Demand
 from gpucloud_pricing.gpu_models import BY_NAME
 from gpucloud_pricing.gpus import GpuRequirement, format_count, format_requirement
 from gpucloud_pricing.places import admits, admits_type, names_specially, opt_in_head, region_names
 from gpucloud_pricing.purchases import KINDS, Purchase
-from gpucloud_pricing.ranking import ABOVE_ON_DEMAND, BELOW_REGION
 from gpucloud_pricing.values import InstanceType, Note, Offer, Region
 
+T = TypeVar("T")
 MOVING_STALE_DAYS = 30
 LIST_STALE_DAYS = 3 * 365
 STALE = "stale"
@@ -30,6 +30,10 @@ NEEDS_GRID = "needs_grid"
 FLAGGED = frozenset({"no_new_capacity", "not_in_api_dump", "announced_size", NEEDS_GRID})
 IMPLAUSIBLE = "implausible"
 """The flag of a price that is far from all known prices of its GPU, or out of line with its region."""
+BELOW_REGION = "below_region"
+"""The flag of a spot price under half of the median of its region's zones."""
+ABOVE_ON_DEMAND = "above_on_demand"
+"""The flag of a spot price above the on-demand price of its region."""
 PRICE_FLAGS = frozenset({STALE, IMPLAUSIBLE, BELOW_REGION, ABOVE_ON_DEMAND})
 """The flags of a price, not of a type: a price that the cloud quotes today replaces them."""
 _TOLERANCE = Decimal("0.000002")  # the data writes 1/6 as 0.166667
@@ -255,6 +259,29 @@ PLACE_RULES: dict[str, Callable[[Demand, OfferPlace], str | None]] = {
     "partition": partition,
     "opt_in_zone": opt_in_zone,
 }
+
+
+def asked_of(
+    table: Mapping[str, Callable[[Demand, T], str | None]], demand: Demand
+) -> list[Callable[[Demand, T], str | None]]:
+    """The rules of a table that a demand may fail: a search need not look at the others."""
+    vacuous = {
+        "instance_type": not demand.instance_types,
+        "gpu_memory": demand.gpu_memory_gib is None,
+        "total_gpu_memory": demand.total_gpu_memory_gib is None,
+        "cpus": demand.cpus is None,
+        "memory": demand.memory_gib is None,
+        "interconnect": demand.interconnect is None,
+        "rdma": demand.rdma in {None, NO_RDMA},
+        "cloud": not demand.clouds,
+        "region": not demand.regions,
+        "residency": not demand.residency,
+        "zone": not demand.zones,
+        "near": demand.near is None,
+        "volume": not demand.volumes,
+        "image": demand.image is None,
+    }
+    return [rule for name, rule in table.items() if not vacuous.get(name)]
 
 
 def purchase(demand: Demand, offer: Offer) -> str | None:

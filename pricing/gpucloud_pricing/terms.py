@@ -21,7 +21,7 @@ from gpucloud_pricing.tariffs import (
     months_of,
     snapshot_price,
 )
-from gpucloud_pricing.values import InstanceType, Offer, number
+from gpucloud_pricing.values import InstanceType, Offer, UnsuitableError, number
 
 if TYPE_CHECKING:
     from gpucloud_pricing.computation import Computation
@@ -147,10 +147,6 @@ class Bill:
     def usd(self) -> Decimal:
         """The compute of all machines."""
         return self.machines * (self.terms * self.term_usd + self.hours * self.hour_usd)
-
-
-class UnsuitableError(ValueError):
-    """A machine or a way of paying that cannot serve a usage, and why."""
 
 
 def compute_bill(offer: Offer, price_usd: Decimal, usage: Usage, on_demand_usd: Decimal | None) -> Bill:

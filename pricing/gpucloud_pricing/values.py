@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     )
 
 
+class UnsuitableError(ValueError):
+    """A machine or a way of paying that cannot serve a usage, and why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
     """An amount in the currency that the cloud bills in."""

@@ -15,7 +15,8 @@ from gpucloud_pricing.computation import Computation
 from gpucloud_pricing.estimate import Estimate, compare, estimate
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.purchases import CAPACITY_BLOCK
-from gpucloud_pricing.terms import UnsuitableError, Usage, is_longer
+from gpucloud_pricing.terms import Usage, is_longer
+from gpucloud_pricing.values import UnsuitableError
 from tests.builders import a_price, an_instance_type, an_offer
 
 DAY = date(2026, 11, 20)

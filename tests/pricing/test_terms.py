@@ -14,7 +14,8 @@ from gpucloud_pricing.capital import Payment, present_value, value_today
 from gpucloud_pricing.estimate import estimate
 from gpucloud_pricing.figures import figures
 from gpucloud_pricing.purchases import CAPACITY_BLOCK, HOURS_PER_YEAR, KINDS, Billed
-from gpucloud_pricing.terms import Bill, UnsuitableError, Usage, compute_bill, is_longer
+from gpucloud_pricing.terms import Bill, Usage, compute_bill, is_longer
+from gpucloud_pricing.values import UnsuitableError
 from tests.builders import START, a_price, an_instance_type, an_offer
 
 NOTHING = Market.build(

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from benchmarks.launch import launch_argv, sandbox, timed
 from benchmarks.startup import GPUCLOUD, Run, best, run
@@ -60,8 +61,7 @@ def main() -> list[Row]:
 
         files = {name: place(name) for name in (EMPTY, BIG)}
         rows = _compared("a file", files, lambda: _fill_file(Path(folder, BIG, "state-sandbox", JOURNAL)))
-        with a_server() as server:
-            os.environ[URL] = server.url
+        with a_server() as server, patch.dict(os.environ, {URL: server.url}):
             urls = {name: url_of(Path(folder, name), kind="sandbox") for name in (EMPTY, BIG)}
             tables = {name: place(name, GPUCLOUD_JOURNAL=url) for name, url in urls.items()}
             rows += _compared("PostgreSQL", tables, lambda: _fill_tables(urls[BIG]))

@@ -9,6 +9,7 @@ also when the benchmark is repeated: another load makes a figure larger now and 
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     rows: list[Row] = []
     failed: list[str] = []
     for name, benchmark in find(names, "short" if short else "main").items():
-        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        began = time.monotonic()
+        print(f"measuring {name} …", end=" ", file=sys.stderr, flush=True)
         try:
             found = benchmark()
             if short and not all(row.within(slack) for row in found):
@@ -60,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
                 )
                 found = benchmark()
             rows += found
+            print(f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         except Exception:
             traceback.print_exc()
             failed.append(name)

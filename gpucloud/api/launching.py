@@ -19,6 +19,7 @@ from gpucloud.ending.discovery import (
 )
 from gpucloud.ending.down import end_all, merged
 from gpucloud.errors import BudgetError, GpucloudError, PolicyError, UsageError
+from gpucloud.journal.budgets import Budget
 from gpucloud.journal.facts import Facts
 from gpucloud.journal.facts import Wanted as JournalWanted
 from gpucloud.journal.records import Box, a_plan
@@ -179,9 +180,10 @@ class Buyer:
         )
         if self.saved is not None:
             plan = renewed(self.saved, plan)
-        plan = self._with_room(plan)
+        budgets = self.context.journal.budgets()
+        plan = self._with_room(plan, budgets)
         box = self._planned(plan)
-        found = end_of_budgets(self.context, market, box)
+        found = end_of_budgets(self.context, market, box, budgets)
         order = LaunchOrder(request=self.wanted, plan=plan, market=market, echo=echo, end=box.expires_at)
         if found is None:
             return order
@@ -189,7 +191,7 @@ class Buyer:
         self.context.notice("plan", told)
         return replace(order, end=found.at)
 
-    def _with_room(self, plan: Plan) -> Plan:
+    def _with_room(self, plan: Plan, budgets: Sequence[Budget]) -> Plan:
         """The plan; without what follows its cheapest attempts where a budget or the policy has no room.
 
         With it, all of them would be refused, or the box would end earlier.
@@ -200,10 +202,11 @@ class Buyer:
         first = replace(plan, attempts=plan.attempts[:CHEAPEST])
         box = self._planned(plan)
         try:
-            BudgetCheck(lambda: market, context.clock).look(context.journal, box)
+            if budgets:
+                BudgetCheck(lambda: market, context.clock)(box, budgets, context.journal.billed_since)
             check = PolicyCheck(market, context.clock, plan.attempts)
             check(box, context.journal.rules(), context.journal.billed_since)
-            ends = [end_of_budgets(context, market, each) for each in (box, self._planned(first))]
+            ends = [end_of_budgets(context, market, each, budgets) for each in (box, self._planned(first))]
         except (BudgetError, PolicyError):
             return first
         return plan if ends[0] == ends[1] else first

@@ -73,13 +73,15 @@ def check_of(context: Context, outcome: str = "nothing was bought") -> BudgetChe
     return None if context.market is None else BudgetCheck(context.market, context.clock, outcome)
 
 
-def end_of_budgets(context: Context, market: Market, plan: Box) -> EarlierEnd | None:
-    """When a budget ends a box that is planned; ``None`` if its own end is earlier.
+def end_of_budgets(
+    context: Context, market: Market, plan: Box, budgets: Sequence[Budget]
+) -> EarlierEnd | None:
+    """When one of these budgets ends a box that is planned; ``None`` if its own end is earlier.
 
     Raises:
         BudgetError: the budget has no room for a box.
     """
-    budgets = [each for each in context.journal.budgets() if each.terms.action is BudgetAction.DOWN]
+    budgets = [each for each in budgets if each.terms.action is BudgetAction.DOWN]
     if not budgets:
         return None
     now = context.clock()

@@ -27,8 +27,8 @@ from gpucloud.journal.facts import Facts, GuardReport, Price
 from gpucloud.journal.records import Box
 
 BOXES = 500
-IDLE_S = 130.0
-"""How long an idle page is measured: everything is read again once a minute, twice in this time."""
+IDLE_S = 70.0
+"""How long an idle page is measured: everything is read again once a minute, once in this time."""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DAYS = 3
 """How long the boxes have run, so that their costs are of several days."""

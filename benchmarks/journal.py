@@ -25,12 +25,12 @@ from tests.journals import URL, a_server, administer, psql, url_of
 from tests.wire import Wire
 
 EVENTS = 1_000_000
-RUNS = 7
+RUNS = 5
 LIST_RATIO, LAUNCH_RATIO = 1.3, 1.1
 ROUND_TRIP_S = 0.025
 MORE_S = 1.0
 """How much longer a launch may take with a server so far away."""
-PAIRS = 5
+PAIRS = 3
 BOXES = 1000
 LIST_TRIPS = 3
 LIST = (GPUCLOUD, "list")

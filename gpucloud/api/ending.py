@@ -12,6 +12,7 @@ from gpucloud.bring_up.archived_logs import keep_logs
 from gpucloud.bring_up.bring_up import targets
 from gpucloud.ending.down import end_all, merged
 from gpucloud.ending.recover import take_in_run
+from gpucloud.ending.stand_in import take_in
 from gpucloud.errors import GpucloudError, InterruptedBySignal, UsageError
 from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box as JournalBox
@@ -50,7 +51,9 @@ def down(
     """
     troubles: list[GpucloudError] = []
     discovery: DiscoveryResult | None = None
-    if run_id is not None:
+    if session.stands_in:
+        discovery = take_in(context, lambda: session.catalog.market, troubles, remains=True)
+    elif run_id is not None:
         discovery, found = take_in_run(context, run_id, lambda: session.catalog.market)
         troubles += found
     boxes = _chosen(context, names, run_id)

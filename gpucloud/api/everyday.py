@@ -334,7 +334,7 @@ class Everyday:
         def read(boxes: Sequence[JournalBox]) -> tuple[Box, ...]:
             return tuple(Box.read(box, session, session.now()) for box in boxes)
 
-        with session.operation() as context:
+        with session.ending() as context:
             ended, discovery = down(
                 session,
                 context,
@@ -346,4 +346,4 @@ class Everyday:
             searched = None if discovery is None else Searched.of(discovery, context.search())
             if searched is not None and session.owner_is_chosen:  # what others have is no matter of theirs
                 searched = replace(searched, of_others=())
-        return Ended(boxes=read(ended), living=tuple(read_boxes(session)), searched=searched)
+            return Ended(boxes=read(ended), living=tuple(read_boxes(session)), searched=searched)

@@ -92,7 +92,7 @@ class Resources:
         """
         from gpucloud.api.sweeping import sweep as sweep_all
 
-        with self._session.operation() as context:
+        with self._session.ending() as context:
             context.tasks.clean_up = "gpucloud sweep --yes"
             return sweep_all(
                 self._session,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gpucloud.costs.anomalies import UnusualDay
     from gpucloud.costs.budgets import Standing
     from gpucloud.journal.budgets import Budget
+    from gpucloud.journal.postgresql.address import Address
     from gpucloud.journal.records import Box, H
     from gpucloud.journal.store import Journal
     from gpucloud.market.catalog import Catalog
@@ -87,6 +88,7 @@ class Session:
         self._owner = owner
         self._lock = threading.RLock()
         self._journal: Journal | None = None
+        self._stands_in = False
         self._catalog: Catalog | None = None
         self._endpoint: Endpoint | None = None
 
@@ -159,9 +161,86 @@ class Session:
                         spool=self.state / FILE,
                         tokens=self.database_token,
                     )
+                    self._remember(self._journal)
                 else:
                     self._journal = Journal.open(self.journal_file, self.now, kind=self.kind)
             return self._journal
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether an empty journal of this machine stands in for that of the team, for one call."""
+        return self._stands_in
+
+    def _remember(self, journal: Journal) -> None:
+        if journal.identity and not self.owner_is_chosen:
+            from gpucloud.ending.stand_in import remember_owner
+
+            remember_owner(self.state, str(self._address()), journal.identity)
+
+    def _address(self) -> Address:
+        """Where the team's journal is; its text has no secrets."""
+        from gpucloud.journal.postgresql.address import read_address
+
+        assert self.team_journal is not None  # noqa: S101  (who calls has one)
+        return read_address(self.team_journal)
+
+    @property
+    def _ended_without(self) -> Path | None:
+        from gpucloud.ending.stand_in import spool_of
+
+        return None if self.team_journal is None else spool_of(self.state, str(self._address()))
+
+    @contextmanager
+    def _whatever_the_journal(self) -> Generator[None]:
+        """Boxes end in the body with the clouds alone, where the team's journal cannot be reached or written.
+
+        Raises:
+            UsageError: it cannot be used, and nothing here says whose boxes are meant.
+        """
+        why = self._why_away()
+        if why is None:
+            yield
+            return
+        from gpucloud.ending.stand_in import remembered_owner, spool_of, standing_in
+
+        address = self._address()
+        login = remembered_owner(self.state, str(address)) or address.parameters.get("user")
+        if not (login or self.owner_is_chosen):
+            why.hint = f"{why.hint}; say whose boxes: GPUCLOUD_OWNER=ID"
+            raise why
+        owner = find_owner(self.paths, self.profile.variables, identity=login)
+        self.on_event(
+            Warned(
+                "journal",
+                f"Boxes of owner {owner} are found by their tags, and end without the journal: {why.message}",
+                "files that a run has left are not copied; the next command with the journal tells it",
+            )
+        )
+        with standing_in(self.state, spool_of(self.state, str(address)), self.now, self.kind) as journal:
+            before, self._owner = self._owner, owner
+            self._journal, self._stands_in = journal, True
+            try:
+                yield
+            finally:
+                self._journal, self._owner, self._stands_in = None, before, False
+
+    def _why_away(self) -> UsageError | None:
+        """Why the team's journal cannot be used to end boxes; ``None`` if it can, or is a file."""
+        from gpucloud.journal.errors import UnreachableError
+
+        if self.team_journal is None:
+            return None
+        try:
+            journal = self.journal
+        except UnreachableError as error:
+            return error
+        if not journal.only_reads:
+            return None
+        self.close()
+        return UnreachableError(
+            f"the journal {self._address()} is a copy that takes no changes",
+            hint="name the primary server in GPUCLOUD_JOURNAL",
+        )
 
     @property
     def journal_file(self) -> Path:
@@ -337,6 +416,12 @@ class Session:
     # --- calls
 
     @contextmanager
+    def ending(self) -> Generator[Context]:
+        """The context of a call that ends boxes: where the team's journal is away, the clouds are enough."""
+        with self._whatever_the_journal(), self.operation() as context:
+            yield context
+
+    @contextmanager
     def operation(self) -> Generator[Context]:
         """The context of one call: journal, clouds, time, progress; its leases are renewed meanwhile."""
         from gpucloud.journal.leases import calling, renewing
@@ -363,12 +448,13 @@ class Session:
                 call=call,
                 before_end=_write_out,
                 market=lambda: self.catalog.market,
+                ended_without=None if self._stands_in else self._ended_without,
             )
             context.tasks.heard = partial(context.tell, "down")
             try:
                 yield context
             finally:
-                if (self.state / HOSTS).exists():
+                if (self.state / HOSTS).exists() and not self._stands_in:
                     from gpucloud.boxes.hosts import keep_hosts
 
                     keep_hosts(context)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpucloud.api.box import read_boxes
 from gpucloud.api.results import Searched, Swept
 from gpucloud.ending.reconcile import refresh_all
+from gpucloud.ending.stand_in import take_in
 from gpucloud.ending.sweep import OLD_ENOUGH, Find, end, look, look_again
 from gpucloud.errors import GpucloudError, UsageError
 from gpucloud.journal.lifecycle import BoxState
@@ -34,12 +35,14 @@ def sweep(
 ) -> Swept:
     """See :meth:`Resources.sweep`."""
     age = OLD_ENOUGH if older_than is None else older_than
+    troubles: list[GpucloudError] = []
+    if session.stands_in:  # else every living box would be one that no journal knows
+        take_in(context, lambda: session.catalog.market, troubles, remains=False)
     context.tell("sweep", "looking in every region of every cloud")
     first = look(context, owner=owner, older_than=age)
     searched = Searched.of(first.discovery, context.search(owner))
     unwanted = [find for find in first.finds if find.unwanted]
     still: Sequence[Find] = ()
-    troubles: list[GpucloudError] = []
     if confirm is not None:
         with context.tasks.asking():
             agreed = confirm(first.finds, searched)
@@ -50,7 +53,7 @@ def sweep(
         second = look_again(context, first, owner=owner, older_than=age)
         searched = replace(searched, unread=(*searched.unread, *second.discovery.unread))
         still = second.finds
-        troubles = end(context, still, session.catalog.market)
+        troubles += end(context, still, session.catalog.market)
     if not dry_run:
         settle_first(context)
     at_rest = [box for box in context.journal.boxes(owner=owner) if box.state is BoxState.STOPPED]

@@ -12,6 +12,7 @@ from gpucloud.cli.context import App
 from gpucloud.cli.options import RunId
 from gpucloud.cli.unread import say_unjudged, say_unread, search_code, unjudged_documents
 from gpucloud.errors import UsageError
+from gpucloud.journal.errors import UnreachableError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.resources import Tags
 
@@ -92,8 +93,12 @@ def _of_others(searched: Searched | None) -> list[OfOthersDocument]:
 
 def _say_kept(app: App) -> None:
     """Names what outlives boxes."""
-    kept = [f"volume {each.name}" for each in app.client.volumes.list()]
-    kept += [f"snapshot {each.name}" for each in app.client.snapshots.list()]
+    try:
+        kept = [f"volume {each.name}" for each in app.client.volumes.list()]
+        kept += [f"snapshot {each.name}" for each in app.client.snapshots.list()]
+    except UnreachableError:
+        app.output.say("Volumes and snapshots are not known without the journal.")
+        return
     if kept:
         app.output.say(f"Kept, and billed until deleted: {', '.join(kept)}.")
 

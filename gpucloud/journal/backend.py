@@ -123,6 +123,11 @@ class Database(Protocol):
         """The owner id of this process's login; ``None`` where there are no logins."""
         ...
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing can be written here: a server that is the copy of another."""
+        ...
+
     def aliases(self, owner: str, /) -> tuple[str, ...]:
         """The other owner ids of the login that has this one; none where there are no logins."""
         ...

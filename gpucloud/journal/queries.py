@@ -228,6 +228,11 @@ class Queries:
         """The owner id that a team's journal gives to this process; ``None`` for a file."""
         return self._database.identity
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing can be written: the server is a copy of another."""
+        return self._database.only_reads
+
     def aliases(self, owner: str) -> tuple[str, ...]:
         """The other owner ids of whoever has this one: those of files that were copied, and the login."""
         return self._database.aliases(owner)

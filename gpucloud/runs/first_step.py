@@ -12,6 +12,10 @@ def settle_first(context: Context) -> None:
 
     The latter deletes these boxes, of which nothing could be saved any more.
     """
+    if context.ended_without is not None and context.ended_without.exists():
+        from gpucloud.ending.stand_in import tell  # most commands have nothing to tell
+
+        tell(context)
     save_first(context)
     settling.settle_first(context)
 

@@ -35,7 +35,8 @@ class Context:
     deletion of a box, for what is only in its memory; it raises nothing but signals. ``market`` gives prices
     and exchange rates to what checks budgets, which are not checked without it. ``silent`` has the
     clouds that did not answer this command, each with the call that was sent: the command continues without
-    them where it can.
+    them where it can. ``ended_without`` is the file with what was ended while this journal was away; ``None``
+    for a journal that is never away, and for one that stands in for another.
     """
 
     owner: str
@@ -52,6 +53,7 @@ class Context:
     before_end: Callable[[Context, Box], None] | None = None
     market: Callable[[], Market] | None = None
     silent: dict[str, Call] = field(default_factory=dict[str, Call])
+    ended_without: Path | None = None
 
     def search(self, owner: str | None = None) -> Search:
         """A search for what is of an owner, under each of its ids; by default, of the owner of this call."""

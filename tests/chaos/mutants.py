@@ -27,6 +27,7 @@ ENGINE = (
     "tests/ending/test_reconcile.py",
 )
 LEASES = ("tests/journal/test_leases.py", "tests/journal/test_lifecycle.py")
+AWAY = ("tests/cli/test_without_journal.py",)
 SWEEP = (PROMISES, "tests/ending/test_sweep.py")
 TASKS = (PROMISES, "tests/runtime/test_tasks.py", "tests/purchase/test_failover.py")
 CROWD = ("tests/chaos/test_journal.py",)
@@ -95,6 +96,21 @@ MUTANTS = (
         "gpucloud/journal/sqlite/schema.py",
         "CREATE UNIQUE INDEX one_living_holding_per_name",
         "CREATE INDEX one_living_holding_per_name",
+    ),
+    # --- the journal of a team is away
+    Mutant(
+        "a sweep without the journal knows what lives",
+        "gpucloud/api/sweeping.py",
+        "    if session.stands_in:  # else",
+        "    if False:  # else",
+        AWAY,
+    ),
+    Mutant(
+        "the journal is told what was ended without it",
+        "gpucloud/runs/first_step.py",
+        "        tell(context)\n",
+        "        pass\n",
+        ("tests/team/test_without_server.py",),
     ),
     Mutant(
         "a run id is used once",

@@ -42,7 +42,10 @@ TRIES_S = 30.0
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 """Of a change that others were faster than: at first up to so long, then each time up to twice as long."""
 _ABOUT = ("SELECT max(version) AS version FROM schema_version", "SELECT kind FROM about")
-_IDENTITIES = ("SELECT session_user AS login", "SELECT login, owner FROM identities ORDER BY at")
+_IDENTITIES = (
+    "SELECT session_user AS login, pg_is_in_recovery() AS only_reads",
+    "SELECT login, owner FROM identities ORDER BY at",
+)
 _KEY = """SELECT key, by FROM public_keys JOIN pg_roles ON rolname = login
 WHERE login = :login AND pg_has_role(pg_roles.oid, 'gc_viewer', 'member')"""
 """Of who may use the journal: one who has left is let in nowhere, though the key is there."""
@@ -76,6 +79,8 @@ class Database:
         self._folded = Folded(server.address)
         self.identity = ""
         """The owner id of this process's login: the login itself, unless it was given another one."""
+        self.only_reads = False
+        """Whether this server takes no changes: it is a copy of another."""
         self._logins: Mapping[str, str] = {}
 
     @classmethod
@@ -107,7 +112,9 @@ class Database:
                 hint="use another schema for the other kind: ?schema=NAME in GPUCLOUD_JOURNAL",
             )
         database._identified(login["login"], identities)
-        database._tell_what_is_kept()
+        database.only_reads = login["only_reads"]
+        if not database.only_reads:
+            database._tell_what_is_kept()
         return database
 
     @contextmanager

@@ -123,7 +123,8 @@ class Server:
         """An error of the connection, in words."""
         return UnreachableError(
             f"the journal {self.address} cannot be reached: {self.said(error)}",
-            hint="check the network and the server; nothing is bought without the journal",
+            hint="check the network and the server. Nothing is bought without the journal, but boxes end"
+            " without it: gpucloud down NAME (or --all, --run-id R), gpucloud sweep",
         )
 
     def said(self, error: psycopg.Error) -> str:

@@ -164,6 +164,11 @@ class Database:
     def identity(self) -> None:
         """A file knows no logins."""
 
+    @property
+    def only_reads(self) -> bool:
+        """A file that cannot be written is refused when it is opened."""
+        return False
+
     def aliases(self, owner: str) -> tuple[str, ...]:  # noqa: ARG002
         """A file knows no logins."""
         return ()

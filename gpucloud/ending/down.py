@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 
 from gpucloud.ending.discovery import PendingQuery, begin_strays, refuse_strays
-from gpucloud.ending.pending import incomplete_error, pending_deletions
+from gpucloud.ending.pending import SAY_EVERY_S, incomplete_error, pending_deletions, say_waiting
 from gpucloud.ending.reconcile import refresh_all
 from gpucloud.ending.teardown import take_down
 from gpucloud.ending.unrecorded import end_unrecorded
 from gpucloud.errors import CleanupIncompleteError, GpucloudError
 from gpucloud.journal.errors import JournalError
-from gpucloud.journal.lifecycle import OVER
+from gpucloud.journal.lifecycle import OVER, PendingDeletion
 from gpucloud.journal.records import Box, H, Holding
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.events import ignore
@@ -68,13 +68,33 @@ def _end_in_threads(context: Context, holdings: Sequence[Holding]) -> dict[str, 
     ends: dict[str, Call] = {}
     with tasks.within(BUDGET_S + SAYING_S):
         for number, holding in enumerate(holdings):
-            if not tasks.until_done(ends.values(), BUDGET_S, but=AT_ONCE - 1):
+            if not _until_ended(context, holdings, ends, but=AT_ONCE - 1):
                 break
             rounds_left = math.ceil(len(holdings) / AT_ONCE) - number // AT_ONCE
             share_s = max(tasks.left_s - SAYING_S, 0.0) / rounds_left
             ends[holding.id] = tasks.start(partial(_end_in_thread, context, holding, share_s))
-        tasks.until_done(ends.values(), BUDGET_S + SAYING_S)
+        _until_ended(context, holdings, ends)
     return ends
+
+
+def _until_ended(
+    context: Context, holdings: Sequence[Holding], ends: Mapping[str, Call], *, but: int = 0
+) -> bool:
+    """Waits for these ends, but for some, as long as there is time, and says now and then for what."""
+    while not context.tasks.until_done(ends.values(), SAY_EVERY_S, but=but):
+        if not context.tasks.left_s:
+            return False
+        going_on = [each for each in holdings if each.id in ends and not ends[each.id].done]
+        say_waiting(context, [left for each in going_on for left in _left_of(context, each)])
+    return True
+
+
+def _left_of(context: Context, holding: Holding) -> Sequence[PendingDeletion]:
+    """What the journal has of it; nothing from a journal that cannot be read now."""
+    try:
+        return pending_deletions(context.journal, holding)
+    except JournalError:
+        return []
 
 
 def _end_in_thread(context: Context, box: H, budget_s: float) -> H:

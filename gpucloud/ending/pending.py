@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
+from math import isfinite
 
 from gpucloud.costs.resource_prices import ADDRESS, DISK
 from gpucloud.errors import CleanupIncompleteError, CloudError, GpucloudError
 from gpucloud.journal.lifecycle import PendingDeletion
 from gpucloud.journal.records import Box, Holding
 from gpucloud.journal.store import Journal
-from gpucloud.resources import Ref, ResourceKind
+from gpucloud.resources import Ref, ResourceKind, short_id
+from gpucloud.runtime.context import Context
 from gpucloud_pricing.billing import billing_of
 from gpucloud_pricing.purchases import HOURS_PER_MONTH
 from gpucloud_pricing.values import Money
+
+SAY_EVERY_S = 15.0
+"""How often a command that waits for an end says so."""
+MOST_NAMED = 4
+"""How much of what it waits for it names then."""
 
 
 def pending_deletions(journal: Journal, holding: Holding) -> list[PendingDeletion]:
@@ -66,6 +74,19 @@ def price_per_hour(holding: Holding, ref: Ref) -> Money | None:
 def pending_refs(holding: Holding, refs: Sequence[Ref]) -> list[PendingDeletion]:
     """Resources of a box that may still be billed and are not in the journal."""
     return [_pending(holding, ref, holding.name) for ref in refs]
+
+
+def say_waiting(
+    context: Context, left: Sequence[PendingDeletion], cause: GpucloudError | None = None
+) -> None:
+    """Tells what a command still waits for, until when, and what the cloud last said."""
+    left_s = context.tasks.left_s
+    until = f", until {context.clock() + timedelta(seconds=left_s):%H:%M:%S} UTC" if isfinite(left_s) else ""
+    said = f"; the last answer: {cause.message}" if cause else ""
+    names = [f"{item.ref.kind} {short_id(item.ref.id) or item.name}" for item in left]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    what = ", ".join(names[:MOST_NAMED]) + more or "what is left"
+    context.tell("down", f"waiting for the end of {what}{until}{said}")
 
 
 def incomplete_error(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from gpucloud.ending.pending import incomplete_error, pending_deletions
+from gpucloud.ending.pending import SAY_EVERY_S, incomplete_error, pending_deletions, say_waiting
 from gpucloud.ending.settlement import settle_box
 from gpucloud.errors import RULES, CloudError, ErrorClass, GpucloudError, Next
 from gpucloud.journal.errors import StaleWriterError
@@ -171,13 +171,16 @@ def until_gone(
     Raises:
         CleanupIncompleteError: something may still be billed at the end of the budget, or the error is final.
     """
-    pause_s = 0.05
+    pause_s, said = 0.05, context.clock()
     while True:
         left, trouble = end()
         if not left:
             return
         if once or not context.tasks.left_s or _is_final(trouble):
             raise incomplete_error(holding, left, trouble)
+        if (context.clock() - said).total_seconds() >= SAY_EVERY_S:
+            said = context.clock()
+            say_waiting(context, left, trouble)
         context.tasks.pause(pause_s)
         pause_s = min(pause_s * 1.5, 5.0)
 

@@ -10,6 +10,7 @@ The shells' scripts (``gpucloud completion``) set these variables:
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from gpucloud.cli.completion_values import FILES, Value, Values
 
 VARIABLE = "_GPUCLOUD_COMPLETE"
 TABLE = Path(__file__).with_name("command_line.json")
+_PLAIN = re.compile(r"[\w.,!:/@%+=-]+")
 NO_FILES, FILES_TOO = 0, 1
 """The exit codes: whether the shell should offer file names as well, if no word fits or beside the words."""
 
@@ -63,8 +65,12 @@ def _prefixed(start: str, values: Iterable[Value]) -> list[Value]:
 
 
 def _fitting(values: Iterable[Value], word: str) -> list[Value]:
-    """The values that begin with a word, in whatever case; each once."""
-    fitting = [each for each in values if each[0].lower().startswith(word.lower())]
+    """The values that begin with a word, in whatever case; each once.
+
+    A name that a shell would read as more than a word (``*`` in bash) is not offered: a journal may have any.
+    """
+    plain = [each for each in values if _PLAIN.fullmatch(each[0])]
+    fitting = [each for each in plain if each[0].lower().startswith(word.lower())]
     return list({each[0]: each for each in fitting}.values())
 
 

@@ -206,7 +206,7 @@ def test_completion_makes_nothing_and_imports_neither_sdk_nor_typer(tmp_path: Pa
 def test_images_of_ones_own_and_what_can_be_copied_are_offered(
     tmp_path: Path, line: tuple[str, ...], words: list[tuple[str, str]]
 ) -> None:
-    """An image, no copy of a volume, beside the recipes; boxes and volumes, no snapshots."""
+    """An image, no copy of a volume, beside the recipes; boxes and volumes; no name with a shell's marks."""
     state = tmp_path / "state"
     state.mkdir()
     journal = Journal.open(state / "journal.db", lambda: START)
@@ -215,6 +215,7 @@ def test_images_of_ones_own_and_what_can_be_copied_are_offered(
         "data": (Volume, Facts(volume=VolumeFacts(keep_s=60))),
         "monday": (Snapshot, Facts(snapshot=SnapshotFacts(bootable=True))),
         "middle": (Snapshot, Facts(snapshot=SnapshotFacts(of="data"))),
+        **dict.fromkeys(("*", "$(touch x)", "a;b", "x\ny"), (Box, Facts())),  # bash would expand the first
     }
     for name, (kind, facts) in holdings.items():
         journal.recover(

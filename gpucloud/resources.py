@@ -207,7 +207,7 @@ class Resource:
 
     ``tags`` is ``None`` if the resource has none of gpucloud's tags. ``created_at`` is ``None`` where the
     cloud does not say; so is ``size_gib``, of a disk, or of the disk that a snapshot was made of. ``zone`` is
-    in the market's own terms (AWS: AZ id), and empty for what is in no zone, or is not a machine or a disk.
+    in the market's own terms (AWS: AZ id); empty without one. ``attached_to`` is the machine that has a disk.
     """
 
     ref: Ref
@@ -216,6 +216,7 @@ class Resource:
     created_at: datetime | None = None
     size_gib: int | None = None
     zone: str = ""
+    attached_to: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,28 @@ class Console:
             case _:
                 self._alibaba("ModifyInstanceSpec", InstanceType=instance_type)
 
+    def detach(self, disk: str) -> None:
+        """Takes a data disk from the stopped machine."""
+        match self._cloud:
+            case "aws":
+                self._shell.ec2(self._region).detach_volume(VolumeId=disk)
+            case "azure":
+                none = {"storageProfile": {"dataDisks": []}}
+                self._azure.begin_update(*self._azure_name, {"properties": none}).result()
+            case _:
+                self._alibaba("DetachDisk", DiskId=disk)
+
+    def delete(self, disk: str) -> None:
+        """Deletes a data disk that no machine has."""
+        match self._cloud:
+            case "aws":
+                self._shell.ec2(self._region).delete_volume(VolumeId=disk)
+            case "azure":
+                disks = Azure(self._shell.endpoint, HollowBoxes()).compute.disks
+                disks.begin_delete(disk.split("/")[4], disk.rpartition("/")[2]).result()
+            case _:
+                Alibaba(self._shell.endpoint, HollowBoxes()).ask("DeleteDisk", DiskId=disk)
+
     @property
     def _azure(self) -> Any:
         return Azure(self._shell.endpoint, HollowBoxes()).compute.virtual_machines

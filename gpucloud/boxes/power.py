@@ -31,6 +31,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.spec.fields import end as lifetime_of
 from gpucloud.ssh.client import disconnect
 from gpucloud.ssh.keys import key_folder
+from gpucloud.storage.attachments import refuse_detached
 from gpucloud_pricing import Market
 
 LOST = ("processes and what is in memory", "the public address may change")
@@ -143,6 +144,7 @@ def start(
     with holding(context, box) as seen:
         starting.refuse_unstartable(seen, context.clock())
         refuse_wrong(context, reading_of(context, begin_reading(context, context.clouds.usable(seen.cloud))))
+        refuse_detached(context, seen)
         offer = offer_today(context, market, seen, max_price_usd=max_price_usd)
         end = None if lives is None else context.clock().replace(microsecond=0) + lives
         terms = _terms(context, market, seen, offer, end=end)

@@ -23,9 +23,9 @@ from gpucloud.journal.lifecycle import OVER, BoxState
 from gpucloud.journal.records import Box, Volume
 from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
 from gpucloud.purchase.volume_use import chosen_at, ref_of
-from gpucloud.resources import Ref, ResourceKind
+from gpucloud.resources import Ref, Resource, ResourceKind, State, short_id
 from gpucloud.runtime.context import Context
-from gpucloud.runtime.tasks import TimedOutError
+from gpucloud.runtime.tasks import CALL_TIMEOUT_S, TimedOutError
 from gpucloud.spec.model import Spec
 
 ATTACH_TIMEOUT_S = 120.0
@@ -40,7 +40,8 @@ def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]
     """Holds every volume that a box may use, so that nobody else attaches one meanwhile.
 
     Raises:
-        UsageError: one cannot be used, or another process works on it.
+        UsageError: one cannot be used, is gone from its cloud, or another process works on it.
+        CloudError: its cloud does not answer.
     """
     taken: list[Volume] = []
     found: list[UsableVolume] = []
@@ -58,10 +59,54 @@ def holding(context: Context, spec: Spec) -> Generator[tuple[UsableVolume, ...]]
         # As they are now that they are held: one may have been attached in between.
         groups = usable_volumes(context.journal, context.owner, spec, context.clock())
         usable = {each.volume.id for group in groups for each in group}
-        yield tuple(each for each in found if each.volume.id in usable)
+        held = tuple(each for each in found if each.volume.id in usable)
+        _as_clouds_show(context, [each.volume for each in held])
+        yield held
     finally:
         for volume in taken:
             context.journal.release(volume)
+
+
+def refuse_detached(context: Context, box: Box) -> None:
+    """Refuses to start a box without its volumes: what is written to their paths would go to its root disk.
+
+    Raises:
+        UsageError: somebody detached or deleted one.
+        CloudError: its cloud does not answer.
+    """
+    held = [each for each in context.journal.holdings(Volume, owner=box.owner) if each.holder == box.id]
+    machine = box.machine(0).id if held else ""
+    for volume, disk in _as_clouds_show(context, held):
+        if disk.attached_to.casefold() != machine.casefold():
+            where = f"attached to {short_id(disk.attached_to)}" if disk.attached_to else "not attached"
+            raise UsageError(
+                f"volume {volume.name!r} of {box.name!r} is {where}: somebody changed that in {volume.cloud}",
+                hint=f"attach {short_id(disk.ref.id)} to {short_id(machine)} again in the console, or launch"
+                f" another box with it: gpucloud down {box.name}; gpucloud launch --volume"
+                f" {volume.name}:PATH …",
+            )
+
+
+def _as_clouds_show(context: Context, volumes: Sequence[Volume]) -> list[tuple[Volume, Resource]]:
+    """Volumes, each with its disk as its cloud shows it now; all are asked at once.
+
+    Raises:
+        UsageError: one is gone.
+        CloudError: a cloud does not answer.
+    """
+    disks = [ref_of(context, volume, ResourceKind.DISK) for volume in volumes]
+    calls = [context.tasks.start(partial(context.clouds.usable(disk.cloud).get, disk)) for disk in disks]
+    found: list[tuple[Volume, Resource]] = []
+    for volume, disk, call in zip(volumes, disks, calls, strict=True):
+        shown: Resource | None = context.tasks.wait(call, CALL_TIMEOUT_S)
+        if shown is None or shown.state is State.GONE:
+            raise UsageError(
+                f"volume {volume.name!r} is gone from {disk.cloud} {disk.region}: {short_id(disk.id)} was"
+                " deleted there",
+                hint=f"its data is lost; take it out of the journal: gpucloud volume delete {volume.name}",
+            )
+        found.append((volume, shown))
+    return found
 
 
 def attach_all(context: Context, box: Box, volumes: Sequence[UsableVolume]) -> list[Attached]:

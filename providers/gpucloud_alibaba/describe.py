@@ -193,7 +193,7 @@ def _instance(place: RegionAccess, item: Any) -> Machine:
 
 def _disk(place: RegionAccess, item: Any) -> Resource:
     disk = _resource(place, item, ResourceKind.DISK, item.disk_id, item.status)
-    return replace(disk, size_gib=item.size, zone=item.zone_id or "")
+    return replace(disk, size_gib=item.size, zone=item.zone_id or "", attached_to=item.instance_id or "")
 
 
 def _snapshot(place: RegionAccess, item: Any) -> Resource:

@@ -263,6 +263,7 @@ def resource_of(
         created_at=_utc(item.get(shelf.created)),
         size_gib=item.get(shelf.size),
         zone=zone,
+        attached_to=next((each.get("InstanceId", "") for each in item.get("Attachments", []) if is_disk), ""),
     )
 
 

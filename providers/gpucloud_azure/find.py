@@ -92,6 +92,7 @@ def resource_of(resource: Json, account: str) -> Resource | None:
         created_at=moment(resource.get("createdTime") or at(resource, "properties", "timeCreated")),
         size_gib=at(resource, *_SIZES[kind]) if kind in _SIZES else None,
         zone=next(iter(resource.get("zones") or ()), "") if kind is ResourceKind.DISK else "",
+        attached_to=canonical(text_at(resource, "managedBy")) if resource.get("managedBy") else "",
     )
 
 

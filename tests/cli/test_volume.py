@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_guard import CLOUDS
 from tests.cli.test_least_privilege import apply, policy
+from tests.consoles import Console
 from tests.shell import Shell
 
 CREATE = {"aws": "CreateVolume", "azure": "PUT disks", "alibaba": "CreateDisk"}
@@ -226,3 +227,30 @@ def forget(shell: Shell) -> None:
     """Loses the journal."""
     for file in (shell.home / "state-sandbox").glob("journal.db*"):
         file.unlink()
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_what_the_console_did_to_a_volume_is_told_before_anything_is_bought(cli: Shell, cloud: str) -> None:
+    """What is written to its path would go to the root disk, and be deleted with that."""
+    create(cli, cloud)
+    launch = ("launch", "--gpu", "T4", "--cloud", cloud, "--volume", "data:/data", "--ttl", "2h", "--yes")
+    made = cli(*launch, "--name", "x", "--json")
+    assert made.code == 0, made.err
+    assert cli("stop", "x", "--yes").code == 0
+    [disk] = [each["id"] for each in cli.billed("disk") if each["box"] != made.box["id"]]
+    console = Console(cli, "x")
+    console.detach(disk)
+    cli.sandbox.calls(clear=True)
+    refused = cli("start", "x", "--yes", "--json")
+    assert refused.code == 2, refused.err
+    assert "'data' of 'x' is not attached" in refused.error["message"]
+    assert cli.changes_asked() == []
+    assert cli("down", "x", "--yes").code == 0
+    console.delete(disk)
+    cli.sandbox.calls(clear=True)
+    refused = cli(*launch, "--name", "y", "--json")
+    assert refused.code == 2, refused.err
+    assert "'data' is gone" in refused.error["message"]
+    assert cli.changes_asked() == []
+    assert cli("volume", "delete", "data", "--yes").code == 0
+    assert volumes(cli) == []

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from gpucloud.api.box import is_bound
 from gpucloud.api.texts import alarms, moment_text
 from gpucloud.cli.output import abandon_stdout
 from gpucloud.errors import CleanupIncompleteError, UsageError
 from gpucloud.journal.errors import JournalError
+from gpucloud.processes import ENDING
 from gpucloud.rendering.texts import duration_text
 from gpucloud_pricing import format_money
 
@@ -66,6 +71,9 @@ def living_after(client: Client) -> Sequence[Box] | None:
 def answering(done: str, living: Sequence[Box]) -> Generator[None]:
     """Prints the answer of a command that changed something. If that fails, the error says what was done.
 
+    From here on a signal ends the process at once; the exit code is 8 where boxes are billed, as if the
+    answer could not be written.
+
     Args:
         done: what was done, as a sentence without its full stop.
         living: the boxes that may be billed.
@@ -74,12 +82,14 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
         CleanupIncompleteError: the answer could not be written, and boxes are billed.
         UsageError: the answer could not be written, and nothing is billed. A closed pipe is no failure then.
     """
+    billed = [box for box in living if box.nodes]
+    if billed:
+        _end_as_owed(f"stopped after the end: {done}. These run and are billed", billed)
     try:
         yield
         sys.stdout.flush()
     except OSError as error:
         lost = f"{done}, but the answer could not be written to stdout: {error.strerror}"
-        billed = [box for box in living if box.nodes]
         if not billed and isinstance(error, BrokenPipeError):
             abandon_stdout()
             return
@@ -92,6 +102,22 @@ def answering(done: str, living: Sequence[Box]) -> Generator[None]:
             left=[{**_left_document(box)} for box in billed],
             owed_command=f"gpucloud down {names} --yes",
         ) from error
+
+
+def _end_as_owed(said: str, billed: Sequence[Box]) -> None:
+    """Has signals end the process with the exit code of what is still billed, until it ends by itself."""
+    names = " ".join(box.name for box in billed)
+    told = f"\nerror: {said}: {names}\n  delete with: gpucloud down {names} --yes\n".encode()
+
+    def end(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+        with suppress(OSError):
+            os.write(2, told)
+        os._exit(CleanupIncompleteError.exit_code)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, end)
 
 
 def _left_document(box: Box) -> LeftDocument:

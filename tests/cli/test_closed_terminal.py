@@ -94,3 +94,38 @@ def test_after_nohup_a_closed_window_ends_nothing_while_the_outcome_is_told(cli:
     ignored = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
     line = [sys.executable, "-c", SAYS.format(number=int(signal.SIGHUP), first=ignored)]
     assert subprocess.run(line, env=cli.environ, timeout=PATIENCE_S, check=False).returncode == 0
+
+
+READY = """
+import os, signal, sys
+import gpucloud.__main__
+
+class Window:
+    def __init__(self, stream):
+        self.stream = stream
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+    def write(self, text):
+        if "is ready: " in text:
+            os.kill(os.getpid(), {number})
+        return self.stream.write(text)
+
+sys.stderr = Window(sys.stderr)
+sys.argv[1:] = {line!r}
+gpucloud.__main__.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_a_signal_after_a_launch_is_done_does_not_say_that_everything_was_taken_down(
+    number: signal.Signals, cli: Shell
+) -> None:
+    """The code of a signal says so: a pipeline would take it for nothing left."""
+    line = [sys.executable, "-c", READY.format(number=int(number), line=["launch", *T4])]
+    ran = subprocess.run(
+        line, env=cli.environ, timeout=PATIENCE_S, check=False, capture_output=True, text=True
+    )
+    assert ran.returncode == 8, ran.stderr
+    assert "x is ready. These run and are billed: x" in ran.stderr
+    assert "gpucloud down x --yes" in ran.stderr
+    assert [box["name"] for box in cli.boxes()] == ["x"]

@@ -97,6 +97,20 @@ MUTANTS = (
         "CREATE UNIQUE INDEX one_living_holding_per_name",
         "CREATE INDEX one_living_holding_per_name",
     ),
+    Mutant(
+        "a launch that is done is not told as taken down",
+        "gpucloud/cli/boxes.py",
+        "    if billed:\n        _end_as_owed",
+        "    if False:\n        _end_as_owed",
+        ("tests/cli/test_closed_terminal.py",),
+    ),
+    Mutant(
+        "a box is not started without its volumes",
+        "gpucloud/boxes/power.py",
+        "        refuse_detached(context, seen)\n",
+        "",
+        ("tests/cli/test_volume.py",),
+    ),
     # --- the journal of a team is away
     Mutant(
         "a sweep without the journal knows what lives",

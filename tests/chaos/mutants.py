@@ -188,8 +188,8 @@ MUTANTS = (
     Mutant(
         "what is owed is told",
         "gpucloud/ending/teardown.py",
-        "            raise incomplete_error(holding, left, trouble)\n        context.tasks.pause(pause_s)\n",
-        "            return\n        context.tasks.pause(pause_s)\n",
+        "            raise incomplete_error(holding, left, trouble)\n        if (context.clock()",
+        "            return\n        if (context.clock()",
     ),
     Mutant(
         "an absence while young proves nothing",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from gpucloud.errors import UsageError
 from gpucloud.journal.budgets import BudgetAction, Match, Per, Terms
@@ -206,3 +209,66 @@ def test_the_file_of_users_is_what_counts(url: str) -> None:
             read_users(bad)
     with pytest.raises(UsageError, match="not changed"):
         apply_users(read_address(url.replace(f"{OWNER}@", "alice@")), {"alice": "admin"})
+
+
+def session(url: str) -> psycopg.Connection[Any]:
+    """A connection in the schema of a journal, whose transaction goes on."""
+    server, _, schema = url.partition("?schema=")
+    made = psycopg.connect(server, prepare_threshold=None)
+    made.execute(sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(schema)))
+    return made
+
+
+HOLDS = {
+    "the number of the journal": "SELECT pg_advisory_lock(hashtextextended(current_schema(), 0))",
+    "rows to read": "SELECT * FROM states",
+    "what is settled": "SELECT settled()",
+    "the tables, to read": "LOCK TABLE events, states, owners IN ACCESS SHARE MODE",
+}
+REFUSED = {
+    "rows": "SELECT * FROM states FOR KEY SHARE",
+    "an owner": "SELECT * FROM owners FOR UPDATE",
+    "a table": "LOCK TABLE events IN ROW SHARE MODE",
+    "a table alone": "LOCK TABLE states IN ACCESS EXCLUSIVE MODE",
+}
+
+
+@pytest.mark.parametrize("held", HOLDS)
+def test_what_a_viewer_may_lock_keeps_no_writer_waiting(held: str, url: str) -> None:
+    alice, vera = journal_of(url, "alice"), url.replace(f"{OWNER}@", "vera@")
+    box = plan(alice, "alice")
+    with session(vera) as viewer:
+        viewer.execute(HOLDS[held].encode())
+        alice.write(box, Extended(expires_at=None))
+        assert [each.number for each in alice.history(box.id)] == [1, 2]
+        found, _ = journal_of(url, "adam").since(0)
+        assert len(found) == 2
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+@pytest.mark.parametrize("login", ["vera", "bob", "adam"])
+def test_nobody_locks_what_writers_need(login: str, refused: str, url: str) -> None:
+    plan(journal_of(url, "alice"), "alice")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        psql(url, REFUSED[refused], user=login)
+
+
+def test_who_follows_the_journal_misses_no_event_that_is_numbered_and_not_committed_yet(url: str) -> None:
+    """And keeps its writer, and all others, from nothing."""
+    alice, adam = journal_of(url, "alice"), journal_of(url, "adam")
+    box = plan(alice, "alice")
+    _, cursor = adam.since(0)
+    slow = (
+        "INSERT INTO events (id, at, box, number, type, version, data)"
+        " SELECT 'slow', at, 'b-carol', 1, type, version, data FROM events LIMIT 1"
+    )
+    with session(url) as writer, ThreadPoolExecutor(1) as threads:
+        writer.execute(slow)
+        alice.write(box, Extended(expires_at=None))
+        following = threads.submit(adam.since, cursor)
+        with pytest.raises(TimeoutError):
+            following.result(timeout=0.3)
+        writer.commit()
+        found, after = following.result(timeout=10)
+    assert [each.box for each in found] == ["b-carol", box.id]
+    assert adam.since(after) == ([], after)

@@ -28,7 +28,7 @@ from gpucloud.journal.errors import (
 from gpucloud.journal.events import DeleteAsked, Gone, GoneOnce, Made, Resolved
 from gpucloud.journal.postgresql.address import Address
 from gpucloud.journal.postgresql.folding import Folded
-from gpucloud.journal.postgresql.schema import LOCK, OWNED, VERSION
+from gpucloud.journal.postgresql.schema import OWNED, SETTLED, VERSION
 from gpucloud.journal.postgresql.server import FOLLOW, WRITE, Server
 from gpucloud.journal.postgresql.spool import Spool
 from gpucloud.journal.postgresql.writing import Writer
@@ -317,8 +317,9 @@ class _Reader(Reader):
 
     def _settled(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """Waits for those who have numbered an event and not committed it yet."""
-        alone = f"SELECT pg_advisory_xact_lock({LOCK})"
-        [_, rows] = self._server.ask([(alone, {}), (query, values)], FOLLOW)
+        there = f"(SELECT * FROM events WHERE seq <= current_setting('{SETTLED}')::bigint) AS events"  # noqa: S608
+        told = query.replace("FROM events", f"FROM {there}")
+        [_, rows] = self._server.ask([("SELECT settled()", {}), (told, values)], FOLLOW)
         return rows
 
 

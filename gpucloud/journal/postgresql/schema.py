@@ -15,7 +15,9 @@ from gpucloud.journal.rows import COLUMNS
 LONGEST_KEY = 16384
 """More characters than any public key has."""
 LOCK = "hashtextextended(current_schema(), 0)"
-"""The number of the lock of one journal."""
+"""The number of the lock of one journal, for those who make its tables."""
+SETTLED = "gpucloud.settled"
+"""The setting of a transaction with the number up to which every event is there: of ``settled()``."""
 
 _TABLES = f"""
 CREATE TABLE about (kind text PRIMARY KEY CHECK (kind IN ('real', 'sandbox')));
@@ -173,7 +175,6 @@ _APPEND = _definer(
         {_NEWS},
         lease = CASE WHEN EXCLUDED.epoch = states.epoch AND EXCLUDED.lease IS NOT NULL
             THEN coalesce(states.lease, EXCLUDED.lease) ELSE EXCLUDED.lease END;
-    PERFORM pg_advisory_xact_lock_shared({LOCK});
     INSERT INTO events (id, at, box, number, type, version, data)
         SELECT id, at, box, number, type, version, data
         FROM jsonb_populate_recordset(NULL::events, change -> 'events');
@@ -187,8 +188,31 @@ _APPEND = _definer(
 """Writes a change, unless one of its boxes, runs or owners is not as its maker knew it.
 
 The rows of the boxes are locked first: of two changes to a box, the second one sees what the first has done.
-A lease of the same epoch stays as it was renewed. The shared lock is held by whoever has numbered an event
-and not committed it yet: who takes it alone sees every event up to the last number.
+A lease of the same epoch stays as it was renewed.
+"""
+_WRITES = """FROM pg_locks WHERE locktype = 'relation' AND relation = 'events'::regclass AND granted
+            AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"""
+_SETTLED = _definer(
+    "settled()",
+    "void",
+    f"""
+    PERFORM set_config('{SETTLED}', last::text, true);
+    WHILE EXISTS (SELECT {_WRITES} AND virtualtransaction = ANY (going_on)) LOOP
+        IF clock_timestamp() > until THEN
+            RAISE lock_not_available USING MESSAGE = 'a writer of the journal does not end';
+        END IF;
+        PERFORM pg_sleep(0.002);
+    END LOOP;""",
+    declare=f"""DECLARE
+    last bigint := (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM events_seq_seq);
+    going_on text[] := ARRAY(SELECT virtualtransaction {_WRITES});
+    until timestamptz := clock_timestamp() + interval '10 seconds';""",  # noqa: S608
+)
+"""Waits for those who have numbered an event and not committed it yet, and keeps nobody waiting.
+
+Whoever writes an event has locked the table of events before it is numbered. So each event up to the last
+number was written by somebody who is seen to write, or has committed. A lock of readers that writers wait for
+would let a viewer stop them.
 """
 _RENEW = _definer(
     "renew(leases jsonb)",
@@ -223,7 +247,7 @@ _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO gc_viewer",
     "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO gc_viewer",
     "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC",
-    "GRANT EXECUTE ON FUNCTION publish_key(text, text) TO gc_viewer",
+    "GRANT EXECUTE ON FUNCTION publish_key(text, text), settled() TO gc_viewer",
     "GRANT EXECUTE ON FUNCTION append(jsonb), renew(jsonb), identify(text) TO gc_operator",
 )
 """What each role may do: read, and call the functions. Nobody may write to a table."""
@@ -237,7 +261,7 @@ OWNED = """owner = ANY (ARRAY(
 STEPS: Sequence[Sequence[str]] = (
     (
         *filter(str.strip, _TABLES.split(";")),
-        *(_MINE, _MAY_WRITE, _IS_FREE, _APPEND, _RENEW, _IDENTIFY, _PUBLISH_KEY),
+        *(_MINE, _MAY_WRITE, _IS_FREE, _APPEND, _RENEW, _IDENTIFY, _PUBLISH_KEY, _SETTLED),
         *_RIGHTS,
     ),
 )

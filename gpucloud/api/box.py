@@ -435,6 +435,7 @@ class Box(TableRow):
 def read_boxes(session: Session, *, over: bool = False, run_id: str | None = None) -> Listing[Box]:
     """The owner's boxes in the journal, oldest first; ``over`` adds deleted and failed ones."""
     found, now = session.journal.boxes(owner=session.owner, over=over), session.now()
+    session.tell_damaged()
     return Listing(Box.read(box, session, now) for box in found if run_id is None or box.run_id == run_id)
 
 

@@ -89,6 +89,7 @@ class Session:
         self._lock = threading.RLock()
         self._journal: Journal | None = None
         self._stands_in = False
+        self._told: set[str] = set()
         self._catalog: Catalog | None = None
         self._endpoint: Endpoint | None = None
 
@@ -165,6 +166,14 @@ class Session:
                 else:
                     self._journal = Journal.open(self.journal_file, self.now, kind=self.kind)
             return self._journal
+
+    def tell_damaged(self) -> None:
+        """Tells of what was read of the journal and makes no sense, once each."""
+        for id_, why in (self._journal.damaged if self._journal else {}).items():
+            if id_ not in self._told:
+                self._told.add(id_)
+                text = f"{why}. What its events say is used, or it is left out"
+                self.on_event(Warned("journal", text, "look at all of it: gpucloud journal verify"))
 
     @property
     def stands_in(self) -> bool:
@@ -454,6 +463,7 @@ class Session:
             try:
                 yield context
             finally:
+                self.tell_damaged()
                 if (self.state / HOSTS).exists() and not self._stands_in:
                     from gpucloud.boxes.hosts import keep_hosts
 

@@ -8,7 +8,7 @@ by id, are ended, through the journal like any other box.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -174,11 +174,22 @@ def look_again(context: Context, first: Sweep, *, owner: str, older_than: timede
 
 def _listed(context: Context, discovery: DiscoveryResult, mine: Search, older_than: timedelta) -> Sweep:
     found = {resource.tags.box for resource in discovery.resources if isinstance(resource.tags, Tags)}
+    discovery = _but_damaged(context, discovery, found)
     told = {box.id for box in catch_up(context, context.journal.known(Holding, found), [])}
     boxes = {box.id: box for box in context.journal.known(Holding, found)}
     in_doubt = {box.id for box in boxes.values() if box.state in LAUNCHING} - told
     finds = judge(discovery, boxes, mine=mine, older_than=older_than, may_take=context.may_take)
     return Sweep(finds=tuple(find for find in finds if find.box not in in_doubt), discovery=discovery)
+
+
+def _but_damaged(context: Context, discovery: DiscoveryResult, found: Collection[str]) -> DiscoveryResult:
+    """Leaves out boxes that the journal has, and of which nothing can be read: they are not unknown."""
+    read = {box.id for box in context.journal.known(Holding, found)}
+    damaged = context.journal.damaged.keys() - read
+    left = [
+        each for each in discovery.resources if not (isinstance(each.tags, Tags) and each.tags.box in damaged)
+    ]
+    return replace(discovery, resources=tuple(left))
 
 
 def end(context: Context, finds: Sequence[Find], market: Market) -> list[GpucloudError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -23,8 +23,8 @@ class Writer(Reader, ABC):
     Other reads may be of what was there before the change.
     """
 
-    def __init__(self, ask: Ask) -> None:
-        super().__init__(ask)
+    def __init__(self, ask: Ask, damaged: dict[str, str]) -> None:
+        super().__init__(ask, damaged)
         self._changed: dict[str, State | None] = {}
         """What this change has read of boxes and runs, and made of them."""
 
@@ -121,6 +121,11 @@ class Database(Protocol):
     @property
     def identity(self) -> str | None:
         """The owner id of this process's login; ``None`` where there are no logins."""
+        ...
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Why the stored states of some ids make no sense, as far as they were read."""
         ...
 
     @property

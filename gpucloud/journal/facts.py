@@ -61,6 +61,11 @@ class Price:
     as_of: date | None = None
     source: str | None = None
 
+    def __post_init__(self) -> None:
+        """A price below zero would take from what others cost, in every sum and budget."""
+        if self.amount < 0:
+            raise ValueError(f"a price of {self.amount}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from gpucloud.journal.backend import Database
@@ -227,6 +227,14 @@ class Queries:
     def identity(self) -> str | None:
         """The owner id that a team's journal gives to this process; ``None`` for a file."""
         return self._database.identity
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Why the stored states of some ids make no sense, as far as they were read.
+
+        What their events fold to is used instead; where they make no sense either, these ids are left out.
+        """
+        return self._database.damaged
 
     @property
     def only_reads(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
@@ -17,7 +18,7 @@ from gpucloud.journal.kinds import HOLDINGS, LIVING
 from gpucloud.journal.policy import Policy
 from gpucloud.journal.records import Box, H, Holding, Intent, ResourceRow, Run, Settings, SpotRun, StoredEvent
 from gpucloud.journal.rows import is_row_of, state_of, text_of
-from gpucloud.journal.state import State
+from gpucloud.journal.state import State, fold
 
 _IDS_AT_ONCE = 500
 _PRESENT, _UNRESOLVED = "present > 0", "unresolved > 0"
@@ -48,8 +49,10 @@ class Reader:
     owned: ClassVar[str] = "owner = :owner"
     """The condition of what is an owner's."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, damaged: dict[str, str]) -> None:
         self._ask = ask
+        self._damaged = damaged
+        """Why the stored states of these ids make no sense: of all that was read of the journal."""
 
     # --- one box, run or budget
 
@@ -190,7 +193,11 @@ class Reader:
     def everything(self) -> list[tuple[State, bool]]:
         """Every state, and whether its columns, by which it is found, are those of its document."""
         rows = map(values_of, self._rows("SELECT * FROM states ORDER BY id", {}))
-        return [(state := state_of(row), is_row_of(state, row)) for row in rows]
+        found: list[tuple[State, bool]] = []
+        for row in rows:
+            with suppress(JournalError):  # one that makes no sense is missing among them
+                found.append((state := state_of(row), is_row_of(state, row)))
+        return found
 
     # --- inside
 
@@ -211,7 +218,22 @@ class Reader:
 
     def _states(self, condition: str, values: Mapping[str, Any]) -> list[State]:
         rows = self._rows(f"SELECT * FROM states WHERE {condition} ORDER BY id", values)  # noqa: S608
-        return [state_of(values_of(row)) for row in rows]
+        found = [self._state_of(values_of(row)) for row in rows]
+        return [state for state in found if state is not None]
+
+    def _state_of(self, row: Mapping[str, Any]) -> State | None:
+        """The state of a row; where that makes no sense, what its events fold to.
+
+        Where they make none either, nothing: one bad row stops nobody from ending the others.
+        """
+        try:
+            return state_of(row)
+        except JournalError as error:
+            self._damaged[row["id"]] = error.message
+        try:
+            return fold(self.history(row["id"]))
+        except (JournalError, ArithmeticError, LookupError, TypeError, ValueError):
+            return None
 
     def _rows(self, query: str, values: Mapping[str, Any]) -> Sequence[Row]:
         [rows] = self._ask([(query, values)])

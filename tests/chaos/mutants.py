@@ -726,8 +726,8 @@ MUTANTS = (
     Mutant(
         "nothing is committed to a journal that nobody will read",
         "gpucloud/journal/sqlite/database.py",
-        "            done = body(Writer(connection))\n            self._file.check()\n",
-        "            done = body(Writer(connection))\n",
+        "            done = body(Writer(connection, self.damaged))\n            self._file.check()\n",
+        "            done = body(Writer(connection, self.damaged))\n",
         ATTACKED,
     ),
     # --- bounded time

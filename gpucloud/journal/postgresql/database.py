@@ -79,6 +79,7 @@ class Database:
         self._folded = Folded(server.address)
         self.identity = ""
         """The owner id of this process's login: the login itself, unless it was given another one."""
+        self.damaged: dict[str, str] = {}
         self.only_reads = False
         """Whether this server takes no changes: it is a copy of another."""
         self._logins: Mapping[str, str] = {}
@@ -125,7 +126,7 @@ class Database:
             JournalError: the server cannot be reached, or refuses.
         """
         with self._explained():
-            yield _Reader(self._server, self._folded)
+            yield _Reader(self._server, self._folded, self.damaged)
 
     def change(self, body: Callable[[Writer], T]) -> T:
         """Makes a change in this process, and sends it; it is made again where somebody else was faster.
@@ -140,7 +141,7 @@ class Database:
         with self._lock, self._explained():
             self._tell_what_is_kept()
             while True:
-                writer = Writer(self._server.ask, self._folded, trusts=trusts)
+                writer = Writer(self._server.ask, self._folded, self.damaged, trusts=trusts)
                 try:
                     done = body(writer)
                 except JournalError:
@@ -293,8 +294,8 @@ class _Reader(Reader):
 
     owned = OWNED
 
-    def __init__(self, server: Server, folded: Folded) -> None:
-        super().__init__(server.ask)
+    def __init__(self, server: Server, folded: Folded, damaged: dict[str, str]) -> None:
+        super().__init__(server.ask, damaged)
         self._server, self._folded = server, folded
 
     def state(self, id: str) -> State | None:  # noqa: A002  (the field's own name)

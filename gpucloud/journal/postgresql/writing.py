@@ -37,8 +37,8 @@ class Writer(backend.Writer):
 
     owned = OWNED
 
-    def __init__(self, ask: Asker, folded: Folded, *, trusts: bool) -> None:
-        super().__init__(self._asked)
+    def __init__(self, ask: Asker, folded: Folded, damaged: dict[str, str], *, trusts: bool) -> None:
+        super().__init__(self._asked, damaged)
         self._server = ask
         self._folded = folded
         self._trusts = trusts

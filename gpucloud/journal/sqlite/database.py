@@ -21,7 +21,7 @@ from gpucloud.journal.errors import JournalError, NameTakenError, RunLivesError,
 from gpucloud.journal.lifecycle import Lease
 from gpucloud.journal.reading import Ask, Reader, values_of
 from gpucloud.journal.records import Run, StoredEvent
-from gpucloud.journal.rows import COLUMNS, lease_text, row_of, row_of_event, state_of
+from gpucloud.journal.rows import COLUMNS, lease_text, row_of, row_of_event
 from gpucloud.journal.sqlite.schema import STEPS, VERSION
 from gpucloud.journal.state import State
 from gpucloud_pricing.sqlite_file import BUSY_S, connect, migrate, transaction, use_wal, version_of
@@ -40,8 +40,8 @@ def asking(connection: sqlite3.Connection) -> Ask:
 class Writer(backend.Writer):
     """Writes by a connection that is in a transaction, and reads what it has written."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(asking(connection))
+    def __init__(self, connection: sqlite3.Connection, damaged: dict[str, str]) -> None:
+        super().__init__(asking(connection), damaged)
         self._connection = connection
         self._kept: dict[str, dict[str, Any]] = {}
         """The rows of the states that this change has read or written."""
@@ -51,7 +51,7 @@ class Writer(backend.Writer):
         for id_ in ids:
             for row in self._rows("SELECT * FROM states WHERE id = :id", {"id": id_}):
                 self._kept[id_] = values_of(row)
-                found[id_] = state_of(self._kept[id_])
+                found[id_] = self._state_of(self._kept[id_])
         return found
 
     def _write(self, stored: StoredEvent, after: State) -> None:
@@ -101,6 +101,7 @@ class Database:
         self._busy_s = busy_s
         self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
+        self.damaged: dict[str, str] = {}
         weakref.finalize(self, _close_all, self._idle)
 
     @classmethod
@@ -135,7 +136,7 @@ class Database:
             JournalError: the file cannot be read.
         """
         with _explained(None), self._connection() as connection, _snapshot(connection):
-            yield Reader(asking(connection))
+            yield Reader(asking(connection), self.damaged)
 
     def change(self, body: Callable[[Writer], T]) -> T:
         """What is written in the body is kept whole, or not at all; others write before it or after it.
@@ -144,7 +145,7 @@ class Database:
             JournalError: the file cannot be written, or was replaced.
         """
         with self._lock, _explained(None), self._connection() as connection, transaction(connection):
-            done = body(Writer(connection))
+            done = body(Writer(connection, self.damaged))
             self._file.check()
         return done
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -272,3 +274,52 @@ def test_who_follows_the_journal_misses_no_event_that_is_numbered_and_not_commit
         found, after = following.result(timeout=10)
     assert [each.box for each in found] == ["b-carol", box.id]
     assert adam.since(after) == ([], after)
+
+
+ROLES = {"viewer": "vera", "operator": "bob", "admin": "adam"}
+PRIVILEGES = {
+    "read each table": "has_table_privilege(:login, oid, 'SELECT')",
+    "insert": "has_table_privilege(:login, oid, 'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')"
+    " OR has_any_column_privilege(:login, oid, 'INSERT, UPDATE, REFERENCES')",
+    "sequence": "has_sequence_privilege(:login, oid, 'USAGE, SELECT, UPDATE')",
+}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "team.md"
+
+
+def documented() -> dict[str, list[str]]:
+    """The rows of the table of rights in the documents: what each role may, by what is to be done."""
+    text = DOCUMENT.read_text(encoding="utf-8").partition("What PostgreSQL itself grants")[2]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {what: may for what, *may in rows[2:7]}
+
+
+def test_what_each_role_may_in_the_database_is_what_the_documents_say(url: str) -> None:
+    said = documented()
+    schema = url.partition("?schema=")[2]
+    for column, login in enumerate(ROLES.values()):
+
+        def privileged(what: str, kind: str, login: str = login) -> set[bool]:
+            """Of all tables, or sequences."""
+            query = (
+                f"SELECT {PRIVILEGES[what].replace(':login', repr(login))} FROM pg_class"  # noqa: S608
+                f" WHERE relnamespace = '{schema}'::regnamespace AND relkind = '{kind}'"
+            )
+            return {bool(found) for (found,) in psql(url, query)}
+
+        assert privileged("read each table", "r") == {said["read each table"][column] == "yes"}
+        [none] = [may for what, may in said.items() if what.startswith("insert into")]
+        assert none[column] == "no"
+        assert privileged("insert", "r") == privileged("sequence", "S") == {False}
+        [(creates,)] = psql(url, f"SELECT has_schema_privilege('{login}', '{schema}', 'CREATE')")
+        assert creates is False
+        may_call = {
+            name
+            for what, may in said.items()
+            if may[column] == "yes"
+            for name in re.findall(r"`(\w+)`", what)
+        }
+        query = (
+            f"SELECT proname, has_function_privilege('{login}', oid, 'EXECUTE') FROM pg_proc"  # noqa: S608
+            f" WHERE pronamespace = '{schema}'::regnamespace"
+        )
+        assert {name for name, found in psql(url, query) if found} == may_call

@@ -323,3 +323,22 @@ def test_what_each_role_may_in_the_database_is_what_the_documents_say(url: str) 
             f" WHERE pronamespace = '{schema}'::regnamespace"
         )
         assert {name for name, found in psql(url, query) if found} == may_call
+
+
+def test_nobody_takes_the_name_of_a_login_that_is_still_to_come(url: str) -> None:
+    """Whoever had it would write of that colleague's boxes."""
+    bob = journal_of(url, "bob")
+    with pytest.raises(UsageError, match="cannot have the owner ID 'newcomer'"):
+        bob.identify("newcomer")
+    adam = journal_of(url, "adam")
+    adam.identify("newcomer")  # an admin may: of a file with an id of its user's choice
+    psql(url, "CREATE ROLE newcomer LOGIN IN ROLE gc_operator")
+    try:
+        psql(url, "REVOKE gc_admin FROM adam")
+        psql(url, "GRANT gc_operator TO adam")
+        box = plan(journal_of(url, "newcomer"), "newcomer")
+        with pytest.raises(ForbiddenError):
+            journal_of(url, "adam").write(box, Extended(expires_at=None))
+    finally:
+        psql(url, "GRANT gc_admin TO adam")
+        psql(url, "DROP ROLE newcomer")

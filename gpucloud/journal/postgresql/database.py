@@ -193,8 +193,8 @@ class Database:
         if owner != self.identity and owner not in self.aliases(self.identity):
             raise UsageError(
                 f"the login {login['login']!r} cannot have the owner ID {owner!r} in {self._server.address}:"
-                " somebody else has it, or boxes there have it already",
-                hint="copy with the login that has it",
+                " somebody else has it, boxes there have it already, or it might become a login",
+                hint="copy with the login that has it; an id of your own choice is taken by an admin alone",
             )
 
     def _identified(self, login: str, identities: Sequence[Mapping[str, str]]) -> None:

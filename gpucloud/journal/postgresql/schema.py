@@ -96,10 +96,14 @@ _MINE = """
 CREATE FUNCTION mine(whose text) RETURNS boolean LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT whose = session_user OR pg_has_role(session_user, 'gc_admin', 'member')
-        OR EXISTS (SELECT FROM identities WHERE login = session_user AND owner = whose);
+        OR EXISTS (SELECT FROM identities WHERE login = session_user AND owner = whose)
+            AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = whose AND rolname <> session_user);
 END
 """
-"""Whether this login may write of what an owner has: it is its own, or the login is an admin's."""
+"""Whether this login may write of what an owner has: it is its own, or the login is an admin's.
+
+An owner id that has become another login since is that login's.
+"""
 _MAY_WRITE = """
 CREATE FUNCTION may_write(kind text, whose text) RETURNS boolean LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -112,10 +116,14 @@ _IS_FREE = """
 CREATE FUNCTION is_free(whose text) RETURNS boolean LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT NOT EXISTS (SELECT FROM states WHERE owner = whose)
-        AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = whose AND rolname <> session_user);
+        AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = whose AND rolname <> session_user)
+        AND (whose ~ '^u-[0-9a-f]{1,32}$' OR pg_has_role(session_user, 'gc_admin', 'member'));
 END
 """
-"""A login may have several owner ids; it takes none that boxes have already, or that is another login."""
+"""A login may have several owner ids; it takes none that boxes have already, or that is another login.
+
+Nor one that may become another login: those that machines make cannot be taken for a name.
+"""
 
 
 def _definer(name: str, returns: str, body: str, declare: str = "") -> str:

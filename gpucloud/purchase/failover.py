@@ -174,6 +174,7 @@ def planned(context: Context, purchase: BoxPurchase) -> Generator[tuple[Box, Tri
         BudgetError: it would exceed a budget; nothing was spent.
         PolicyError: the policy forbids it; nothing was spent.
         UsageError: the name is taken; nothing was spent.
+        StaleWriterError: nothing started, and another process has taken the box over to end it.
         CleanupIncompleteError: something may still be billed.
     """
     order, request = purchase.order, purchase.order.request
@@ -208,6 +209,8 @@ def planned(context: Context, purchase: BoxPurchase) -> Generator[tuple[Box, Tri
         yield box, tried
     except BaseException as error:
         abandon(context, box, error, tried.attempts)
+        if isinstance(error, CloudError) and context.journal.latest(box).epoch != box.epoch:
+            raise StaleWriterError(box.name) from error  # who waits for capacity must not buy what was ended
         raise
 
 

@@ -17,7 +17,7 @@ from gpucloud.resources import Machine, Order, Request, ResourceKind, State, req
 from gpucloud_azure import deadlines, schedule
 from gpucloud_azure.checkup import DAILY, is_registered
 from gpucloud_azure.clients import Clients
-from gpucloud_azure.errors import ChangedRequestError, classify
+from gpucloud_azure.errors import ChangedRequestError, MalformedAnswerError, classify
 from gpucloud_azure.find import REQUEST_TAG, TOKEN_TAG, failure_of, machine_of, show
 from gpucloud_azure.ids import id_in, name_of
 from gpucloud_azure.images import Image
@@ -248,7 +248,7 @@ def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key
         poller = machines.begin_create_or_update(
             group, name, body, match_condition=MatchConditions.IfMissing, polling=False
         )
-        return machine_of(plain(poller.result()), request["account"], failed=State.GONE)
+        return _asked_for(machine_of(plain(poller.result()), request["account"], failed=State.GONE), name)
     except Exception as error:
         verdict = classify(error)
         if verdict is None or verdict.error_class is not ErrorClass.CONFLICT:
@@ -260,6 +260,17 @@ def _put(request: Request, each: Mapping[str, Any], clients: Clients, public_key
         if at(vm, "tags", REQUEST_TAG) != body["tags"][REQUEST_TAG]:
             raise ChangedRequestError(f"{name} exists, and was asked for with another request") from error
         return machine_of(vm, request["account"], failed=State.GONE)
+
+
+def _asked_for(machine: Machine, name: str) -> Machine:
+    """A machine of an answer, if it is the one that was asked for.
+
+    Raises:
+        MalformedAnswerError: it is another one: whether the right one was made is not known.
+    """
+    if name_of(machine.ref.id)[1] != name:
+        raise MalformedAnswerError(f"the answer to the creation of {name} is about {machine.ref.id}")
+    return machine
 
 
 def _watch(

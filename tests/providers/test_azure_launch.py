@@ -17,7 +17,7 @@ from azure.core.exceptions import AzureError, HttpResponseError
 
 from gpucloud.clouds.abilities import ConsoleLog, Deadlines, Preflight
 from gpucloud.clouds.cloud import Backoff, Cloud
-from gpucloud.errors import ErrorClass, OutcomeUnknownError, Scope, UsageError
+from gpucloud.errors import RULES, ErrorClass, OutcomeUnknownError, Scope, UsageError
 from gpucloud.resources import End, Machine, ResourceKind, Search, State
 from gpucloud_azure import schedule
 from gpucloud_azure.create import request_of
@@ -406,6 +406,18 @@ def test_a_refused_machine_is_removed_in_the_same_breath(azure_wire: Wire) -> No
     assert verdict.error_class is ErrorClass.CAPACITY
     [deleted] = azure_wire.calls("DELETE")
     assert deleted.query["forceDeletion"].lower() == "true"
+
+
+def test_an_answer_about_another_machine_says_nothing_of_the_one_that_was_asked_for(azure_wire: Wire) -> None:
+    """Taken for it, a node would be two in the journal, and one that is billed in none."""
+    id_ = id_in(SUBSCRIPTION, GROUP, ResourceKind.INSTANCE, "other")
+    other = {"id": id_, "location": "eastus", "properties": {}}
+    azure_wire.say("PUT", f"/virtualMachines/{VM}", Answer(other, 201))
+    with pytest.raises(MalformedAnswerError, match=f"the creation of {VM} is about") as caught:
+        launch(AzureProvider(own_profile()))
+    verdict = classify(caught.value)
+    assert verdict is None or not RULES[verdict.error_class].definite, "it may be there"
+    assert azure_wire.calls("DELETE") == []
 
 
 def test_one_refusal_removes_all_nodes(azure_wire: Wire) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpucloud.ending.teardown import take_down
 from gpucloud.errors import (
     CleanupIncompleteError,
     CloudError,
@@ -17,6 +18,7 @@ from gpucloud.errors import (
     OutcomeUnknownError,
     PriceError,
 )
+from gpucloud.journal.errors import StaleWriterError
 from gpucloud.journal.lifecycle import BoxState
 from gpucloud.journal.records import Box
 from gpucloud.planning.plan import Plan
@@ -24,7 +26,7 @@ from gpucloud.planning.quota import refusal, shortfall
 from gpucloud.planning.waiting import may_pass, within
 from gpucloud.purchase.failover import launch
 from gpucloud.purchase.waiting import Wait
-from gpucloud.resources import Quota
+from gpucloud.resources import Quota, Ref
 from tests.bench import Bench
 from tests.builders import START, Clock
 from tests.memory import TOKEN_ATOMIC, Fault, MemoryProvider
@@ -157,3 +159,27 @@ def test_what_a_place_does_not_have_at_all_is_tried_once_in_all_rounds(tmp_path:
     box = rounds.launch(timedelta(hours=1))
     assert (rounds.made, box.place and box.place.zone) == (4, "use1-az6")
     assert rounds.cloud.faults[0].hits == 1
+
+
+def test_a_wait_ends_where_somebody_ended_the_box_that_had_no_capacity(tmp_path: Path) -> None:
+    """``down`` of its name, from another shell, while a round gives up: the next one must not buy it."""
+    rounds = Rounds(tmp_path)
+
+    class Ended(MemoryProvider):
+        def delete(self, ref: Ref, /) -> None:
+            if rounds.made == 2 and not ended:
+                ended.append(ref)
+                other = rounds.bench.context()
+                [box] = other.journal.boxes(owner=other.owner)
+                taken = other.take(box, by_force=True)
+                assert taken is not None
+                take_down(other, taken, budget_s=60)
+                other.journal.release(taken)
+            super().delete(ref)
+
+    ended: list[Ref] = []
+    rounds.bench.kind = Ended
+    rounds.context = rounds.bench.context()
+    with pytest.raises(StaleWriterError, match="taken over by another gpucloud"):
+        rounds.launch(timedelta(hours=1))
+    assert (rounds.made, rounds.bench.machines()) == (2, 0)

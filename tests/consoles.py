@@ -60,7 +60,7 @@ class Console:
             case "aws":
                 self._shell.ec2(self._region).detach_volume(VolumeId=disk)
             case "azure":
-                none = {"storageProfile": {"dataDisks": []}}
+                none: dict[str, Any] = {"storageProfile": {"dataDisks": []}}
                 self._azure.begin_update(*self._azure_name, {"properties": none}).result()
             case _:
                 self._alibaba("DetachDisk", DiskId=disk)

@@ -169,7 +169,8 @@ class Session:
 
     def tell_damaged(self) -> None:
         """Tells of what was read of the journal and makes no sense, once each."""
-        for id_, why in (self._journal.damaged if self._journal else {}).items():
+        damaged: Mapping[str, str] = self._journal.damaged if self._journal else {}
+        for id_, why in damaged.items():
             if id_ not in self._told:
                 self._told.add(id_)
                 text = f"{why}. What its events say is used, or it is left out"

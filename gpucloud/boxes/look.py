@@ -19,6 +19,7 @@ from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud.ssh.client import Target
 from gpucloud.ssh.keys import key_folder
+from gpucloud.storage.attachments import differences
 
 LOOK_S = 3.5
 """How long to wait for a cloud or a guard that does not answer."""
@@ -57,6 +58,8 @@ def look(context: Context, boxes: Sequence[Box], asked: Mapping[str, PendingQuer
         troubles += guards.write_answers(context, [each for each in told if each[0].id in living])
     for trouble in troubles:
         context.warn("look", f"No answer: {trouble.message}")
+    for difference in differences(context, discovery) if asked else ():
+        context.warn("look", difference, "see the volumes: gpucloud volume list")
     return discovery
 
 

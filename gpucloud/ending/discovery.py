@@ -55,6 +55,11 @@ class DiscoveryResult:
     clocks: Mapping[str, datetime]
     suspects: tuple[Resource, ...] = ()
 
+    def has_read(self, cloud: str, region: str) -> bool:
+        """Whether what is not among the resources of a region is not there."""
+        blind = {(each.cloud, each.region) for each in self.unread}
+        return cloud in self.clocks and not blind & {(cloud, region), (cloud, EVERYWHERE)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitPolicy:

@@ -16,10 +16,11 @@ from gpucloud.clouds.abilities import KnownTimers, Volumes
 from gpucloud.clouds.audit import about
 from gpucloud.clouds.cloud import Cloud
 from gpucloud.ending.deadline import move_timers
+from gpucloud.ending.discovery import DiscoveryResult
 from gpucloud.errors import CloudError, UsageError
 from gpucloud.journal.events import Extended, Seen
 from gpucloud.journal.facts import Facts, VolumeFacts
-from gpucloud.journal.lifecycle import OVER, BoxState
+from gpucloud.journal.lifecycle import CONSISTENCY_WINDOW, HANDED_OVER, OVER, BoxState
 from gpucloud.journal.records import Box, Volume
 from gpucloud.planning.volume_choice import UsableVolume, usable_volumes
 from gpucloud.purchase.volume_use import chosen_at, ref_of
@@ -75,16 +76,41 @@ def refuse_detached(context: Context, box: Box) -> None:
         CloudError: its cloud does not answer.
     """
     held = [each for each in context.journal.holdings(Volume, owner=box.owner) if each.holder == box.id]
-    machine = box.machine(0).id if held else ""
     for volume, disk in _as_clouds_show(context, held):
-        if disk.attached_to.casefold() != machine.casefold():
+        if not _has(disk, box):
             where = f"attached to {short_id(disk.attached_to)}" if disk.attached_to else "not attached"
+            again = f"attach {short_id(disk.ref.id)} to {short_id(box.machine(0).id)} again in the console"
+            other = f"gpucloud down {box.name}; gpucloud launch --volume {volume.name}:PATH …"
             raise UsageError(
                 f"volume {volume.name!r} of {box.name!r} is {where}: somebody changed that in {volume.cloud}",
-                hint=f"attach {short_id(disk.ref.id)} to {short_id(machine)} again in the console, or launch"
-                f" another box with it: gpucloud down {box.name}; gpucloud launch --volume"
-                f" {volume.name}:PATH …",
+                hint=f"{again}, or launch another box with it: {other}",
             )
+
+
+def differences(context: Context, discovery: DiscoveryResult) -> list[str]:
+    """What somebody did to the owner's volumes in a console, as a search of all of the owner's shows it."""
+    volumes = context.journal.holdings(Volume, owner=context.owner, over=False)
+    settled = [
+        each
+        for each in volumes
+        if each.state is BoxState.READY and context.clock() - each.created_at > CONSISTENCY_WINDOW
+    ]
+    holders = {box.id: box for box in context.journal.known(Box, {each.holder for each in settled})}
+    shown = {each.ref: each for each in discovery.resources}
+    found: list[str] = []
+    for volume in settled:
+        disk, holder = ref_of(context, volume, ResourceKind.DISK), holders.get(volume.holder)
+        if not discovery.has_read(disk.cloud, disk.region):
+            continue
+        if disk not in shown:
+            found.append(f"Volume {volume.name} is gone: {short_id(disk.id)} was deleted in {disk.cloud}")
+        elif holder is not None and holder.state in HANDED_OVER and not _has(shown[disk], holder):
+            found.append(f"Volume {volume.name} is not attached to {holder.name}, which has its path")
+    return found
+
+
+def _has(disk: Resource, holder: Box) -> bool:
+    return disk.attached_to.casefold() == holder.machine(0).id.casefold()
 
 
 def _as_clouds_show(context: Context, volumes: Sequence[Volume]) -> list[tuple[Volume, Resource]]:

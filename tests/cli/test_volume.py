@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -254,3 +256,26 @@ def test_what_the_console_did_to_a_volume_is_told_before_anything_is_bought(cli:
     assert cli.changes_asked() == []
     assert cli("volume", "delete", "data", "--yes").code == 0
     assert volumes(cli) == []
+
+
+def test_a_look_names_volumes_that_the_console_took_away_or_deleted(cli: Shell) -> None:
+    """Once lists of the cloud cannot lag behind any more."""
+    for name, size in (("data", "99"), ("other", "50")):
+        line = ("volume", "create", name, "--size", size, "--near", "T4", "--cloud", "aws", "--yes")
+        assert cli(*line).code == 0
+    launch = ("launch", "--gpu", "T4", "--cloud", "aws", "--volume", "data:/data", "--ttl", "2h", "--yes")
+    assert cli(*launch, "--name", "x").code == 0
+    assert cli("stop", "x", "--yes").code == 0
+    assert "Volume" not in cli("list", "--live").err
+    ec2 = cli.ec2("us-east-1")
+    disks = {each["Size"]: each["VolumeId"] for each in ec2.describe_volumes()["Volumes"]}
+    console = Console(cli, "x")
+    console.detach(disks[99])
+    console.delete(disks[50])
+    for file in cli.home.rglob("journal.db"):
+        with closing(sqlite3.connect(file)) as journal, journal:
+            older = "json_set(document, '$.created_at', '2026-01-05T12:00:00+00:00')"
+            journal.execute(f"UPDATE states SET document = {older} WHERE kind = 'volume'")  # noqa: S608
+    said = cli("list", "--live").err
+    assert "Volume data is not attached to x" in said
+    assert "Volume other is gone" in said

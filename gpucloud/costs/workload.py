@@ -115,6 +115,10 @@ class Workload:
     def __post_init__(self) -> None:
         given = {"--hours": self.hours, "--tokens": self.tokens, "--work": self.computation}
         names = [flag for flag, value in given.items() if value is not None]
+        if self.egress_gib and not names:
+            raise UsageError(
+                "--egress is the traffic of a whole work", hint="add --hours, --tokens or --work"
+            )
         if len(names) > 1:
             raise UsageError(f"{' and '.join(names)} contradict each other", hint="give one of them")
         _refuse_beyond("--hours", self.hours, least=_LEAST_HOURS)

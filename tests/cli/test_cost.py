@@ -177,6 +177,7 @@ def test_the_cheapest_mix_for_a_profile(run: Run) -> None:
     [
         ["--profile", "25h/day"],
         ["--steady", "4"],
+        ["--egress", "500"],
         ["--checkpoint-every", "often"],
         ["--checkpoint-takes", "none"],
         ["--checkpoint-every", "0s"],

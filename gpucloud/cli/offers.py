@@ -39,6 +39,9 @@ CSV_COLUMNS = (
     "as_of",
     "source",
     "flags",
+    "interruption_low_percent",
+    "interruption_high_percent",
+    "interruption_as_of",
 )
 
 
@@ -108,7 +111,10 @@ def _csv_row(offer: Offer) -> list[object]:
     plain = [getattr(offer, name) for name in CSV_COLUMNS[:13]]
     usd = offer.document()["price_usd"]
     money = [price.amount, price.currency] if price else [None, None]
-    return [*plain, *money, usd and usd["amount"], offer.as_of, offer.source, " ".join(offer.flags)]
+    band = offer.interruption
+    monthly = [band.low, band.high, band.as_of] if band else [None, None, None]
+    flags = " ".join(offer.flags)
+    return [*plain, *money, usd and usd["amount"], offer.as_of, offer.source, flags, *monthly]
 
 
 def _show(app: App, found: Offers, limit: int) -> None:

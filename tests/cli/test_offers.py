@@ -75,6 +75,16 @@ def test_csv_has_one_line_per_offer(run: Run) -> None:
     assert all(Decimal(row["price_usd"]) > 0 for row in rows)
 
 
+def test_csv_has_how_often_spot_is_interrupted_and_nothing_where_that_is_not_known(run: Run) -> None:
+    line = ("offers", "--gpu", "T4", "--cloud", "aws", "--csv", "--limit", "1")
+    [spot] = csv.DictReader(io.StringIO(run(*line, "--spot")[1]))
+    low, high = (int(spot[f"interruption_{end}_percent"]) for end in ("low", "high"))
+    assert 0 <= low < high <= 100
+    assert date.fromisoformat(spot["interruption_as_of"]) < date(2026, 1, 1)
+    [other] = csv.DictReader(io.StringIO(run(*line, "--on-demand")[1]))
+    assert other["interruption_high_percent"] == other["interruption_as_of"] == ""
+
+
 def test_doubtful_offers_do_not_come_first_by_what_work_costs(run: Run) -> None:
     _, out, _ = run(
         "offers", "--gpu", "V100", "--json", "--limit", "0", "--sort", "gpu-price", "--include-hidden"

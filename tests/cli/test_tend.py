@@ -280,9 +280,9 @@ def test_a_look_that_fails_as_a_whole_is_told_and_the_next_one_goes_on(cli: Shel
     looks = map(json.loads, tender.stdout)
     assert next(looks)["troubles"] == []
     with closing(sqlite3.connect(cli.home / "state-sandbox" / "journal.db", isolation_level=None)) as journal:
-        journal.execute("UPDATE states SET document = replace(document, 'ready', 'unreadable')")
+        journal.execute("ALTER TABLE states RENAME TO elsewhere")
         until(lambda: next(looks)["troubles"], "a look that cannot read the journal")
-        journal.execute("UPDATE states SET document = replace(document, 'unreadable', 'ready')")
+        journal.execute("ALTER TABLE elsewhere RENAME TO states")
     until(lambda: not next(looks)["troubles"], "a look that can")
     tender.send_signal(signal.SIGTERM)
     assert cli.finish(tender).code == 128 + signal.SIGTERM

@@ -183,7 +183,7 @@ class Session:
 
     def _remember(self, journal: Journal) -> None:
         if journal.identity and not self.owner_is_chosen:
-            from gpucloud.ending.stand_in import remember_owner
+            from gpucloud.journal.postgresql.spool import remember_owner
 
             remember_owner(self.state, str(self._address()), journal.identity)
 
@@ -196,9 +196,9 @@ class Session:
 
     @property
     def _ended_without(self) -> Path | None:
-        from gpucloud.ending.stand_in import spool_of
+        from gpucloud.journal.postgresql.spool import ended_without
 
-        return None if self.team_journal is None else spool_of(self.state, str(self._address()))
+        return None if self.team_journal is None else ended_without(self.state, str(self._address()))
 
     @contextmanager
     def _whatever_the_journal(self) -> Generator[None]:
@@ -211,7 +211,8 @@ class Session:
         if why is None:
             yield
             return
-        from gpucloud.ending.stand_in import remembered_owner, spool_of, standing_in
+        from gpucloud.ending.stand_in import standing_in
+        from gpucloud.journal.postgresql.spool import ended_without, remembered_owner
 
         address = self._address()
         login = remembered_owner(self.state, str(address)) or address.parameters.get("user")
@@ -226,7 +227,8 @@ class Session:
                 "files that a run has left are not copied; the next command with the journal tells it",
             )
         )
-        with standing_in(self.state, spool_of(self.state, str(address)), self.now, self.kind) as journal:
+        spool = ended_without(self.state, str(address))
+        with standing_in(self.state, spool, self.now, self.kind) as journal:
             before, self._owner = self._owner, owner
             self._journal, self._stands_in = journal, True
             try:

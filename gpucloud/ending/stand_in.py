@@ -6,10 +6,8 @@ team's journal again, tells it which boxes were ended.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,14 +23,6 @@ from gpucloud.resources import BOX_ID, Tags
 from gpucloud.runtime.context import Context
 from gpucloud.runtime.isolation import isolated
 from gpucloud_pricing import Market
-
-OWNERS = "team-owners.json"
-"""The owner id of this user in each journal that was reached from here."""
-
-
-def spool_of(state: Path, journal: str) -> Path:
-    """The file with the boxes that were ended without a journal, an id on each line; it need not be there."""
-    return state / f"ended-without-{hashlib.sha256(journal.encode()).hexdigest()[:12]}.txt"
 
 
 @contextmanager
@@ -56,30 +46,6 @@ def standing_in(state: Path, spool: Path, clock: Callable[[], datetime], kind: s
             if ended:
                 with spool.open("a", encoding="utf-8") as lines:
                     lines.writelines(f"{id_}\n" for id_ in ended)
-
-
-def remember_owner(state: Path, journal: str, owner: str) -> None:
-    """Keeps the owner id that a journal gave this user. What cannot be kept stops nothing."""
-    known = _owners(state)
-    if known.get(journal) == owner:
-        return
-    with suppress(OSError):
-        draft = state / f".{OWNERS}"
-        draft.write_text(json.dumps({**known, journal: owner}), encoding="utf-8")
-        draft.replace(state / OWNERS)
-
-
-def remembered_owner(state: Path, journal: str) -> str | None:
-    """The owner id that a journal last gave this user; ``None`` if it never did."""
-    return _owners(state).get(journal)
-
-
-def _owners(state: Path) -> dict[str, str]:
-    try:
-        found = json.loads((state / OWNERS).read_text(encoding="utf-8"))
-        return {str(journal): str(owner) for journal, owner in found.items()}
-    except (OSError, ValueError, AttributeError):  # it is missing or damaged: nothing depends on it
-        return {}
 
 
 def take_in(

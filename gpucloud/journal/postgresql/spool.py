@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from gpucloud.journal.errors import JournalError
 
 FILE = "pending-events.jsonl"
 """Its name in the state folder."""
+OWNERS = "team-owners.json"
+"""The owner id of this user in each journal that was reached from here."""
 
 
 class Spool:
@@ -88,3 +91,35 @@ class Spool:
 
 def _line(journal: str, change: Mapping[str, Any]) -> bytes:
     return json.dumps({"journal": journal, "change": change}).encode() + b"\n"
+
+
+# --- what a command needs while a server is away
+
+
+def ended_without(state: Path, journal: str) -> Path:
+    """The file with the boxes that were ended without a journal, an id on each line; it need not be there."""
+    return state / f"ended-without-{hashlib.sha256(journal.encode()).hexdigest()[:12]}.txt"
+
+
+def remember_owner(state: Path, journal: str, owner: str) -> None:
+    """Keeps the owner id that a journal gave this user. What cannot be kept stops nothing."""
+    known = _owners(state)
+    if known.get(journal) == owner:
+        return
+    with suppress(OSError):
+        draft = state / f".{OWNERS}"
+        draft.write_text(json.dumps({**known, journal: owner}), encoding="utf-8")
+        draft.replace(state / OWNERS)
+
+
+def remembered_owner(state: Path, journal: str) -> str | None:
+    """The owner id that a journal last gave this user; ``None`` if it never did."""
+    return _owners(state).get(journal)
+
+
+def _owners(state: Path) -> dict[str, str]:
+    try:
+        found = json.loads((state / OWNERS).read_text(encoding="utf-8"))
+        return {str(journal): str(owner) for journal, owner in found.items()}
+    except (OSError, ValueError, AttributeError):  # it is missing or damaged: nothing depends on it
+        return {}

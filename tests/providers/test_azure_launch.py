@@ -410,8 +410,7 @@ def test_a_refused_machine_is_removed_in_the_same_breath(azure_wire: Wire) -> No
 
 def test_an_answer_about_another_machine_says_nothing_of_the_one_that_was_asked_for(azure_wire: Wire) -> None:
     """Taken for it, a node would be two in the journal, and one that is billed in none."""
-    id_ = id_in(SUBSCRIPTION, GROUP, ResourceKind.INSTANCE, "other")
-    other = {"id": id_, "location": "eastus", "properties": {}}
+    other = {**shown("Succeeded"), "id": id_in(SUBSCRIPTION, GROUP, ResourceKind.INSTANCE, "other")}
     azure_wire.say("PUT", f"/virtualMachines/{VM}", Answer(other, 201))
     with pytest.raises(MalformedAnswerError, match=f"the creation of {VM} is about") as caught:
         launch(AzureProvider(own_profile()))

@@ -111,6 +111,20 @@ MUTANTS = (
         "",
         ("tests/cli/test_volume.py",),
     ),
+    Mutant(
+        "a sweep leaves alone what the journal has and nobody can read",
+        "gpucloud/ending/sweep.py",
+        "    discovery = _but_damaged(context, discovery, found)\n",
+        "",
+        ("tests/cli/test_damaged_state.py",),
+    ),
+    Mutant(
+        "who waits for capacity buys nothing that was ended meanwhile",
+        "gpucloud/purchase/failover.py",
+        "context.journal.latest(box).epoch != box.epoch",
+        "False",
+        ("tests/purchase/test_waiting.py",),
+    ),
     # --- the journal of a team is away
     Mutant(
         "a sweep without the journal knows what lives",
